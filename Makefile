@@ -1,0 +1,58 @@
+# Everything a newcomer needs: `make run` and `make test` do all set-up by themselves.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
+
+.DEFAULT_GOAL := help
+.PHONY: help run test setup lint types imports unit browser lock clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run ## set up, start Dure with its embedded fleet, print the dashboard's address
+	@exec $(BIN)/dure up $(ARGS)
+
+test: lint types imports unit ## set up, then lint, type check, import contract and all tests
+
+setup: $(VENV)/.dev browser ## set up everything, run nothing
+
+lint: $(VENV)/.dev ## ruff: style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## mypy --strict
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev ## the layer contract
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev browser ## the tests alone; ARGS="-k word" narrows them
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+browser: $(VENV)/.dev ## find a Chromium for the dashboard tests, or install the system's package
+	@$(BIN)/python tests/browser/find_chromium.py --install
+
+lock: $(VENV)/.uv ## pin the dependencies anew, with hashes
+	$(COMPILE) pyproject.toml -o requirements/run.txt
+	$(COMPILE) pyproject.toml requirements/dev.in -o requirements/dev.txt
+
+clean: ## remove the virtual environment and caches of this checkout
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
+
+$(VENV)/.uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Dure needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@touch $@
+
+$(VENV)/.run: requirements/run.txt pyproject.toml | $(VENV)/.uv
+	@test -e $(VENV)/.dev || $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/run.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt pyproject.toml | $(VENV)/.uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $@ $(VENV)/.run

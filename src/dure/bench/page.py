@@ -1,0 +1,45 @@
+"""The HTML page of a benchmark: plots, headline ratios, every row. One file, no network needed."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dure.bench.result import Result
+
+_STYLE = """
+:root{color-scheme:light dark;--line:#8884}
+body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}
+td,th{border-bottom:1px solid var(--line);padding:.2rem .7rem;text-align:right}
+td:first-child,th:first-child{text-align:left}
+"""
+
+
+def write_page(path: Path, result: Result, figures: Sequence[Any]) -> None:
+    plots = "".join(
+        figure.to_html(full_html=False, include_plotlyjs="inline" if index == 0 else False)
+        for index, figure in enumerate(figures)
+    )
+    title = html.escape(f"dure bench {result.bench}")
+    path.write_text(
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
+        f"<h1>{title}</h1><p>Dure {html.escape(result.version)}</p>{plots}"
+        f"<h2>Summary</h2>{_table([dict(result.summary)])}<h2>Rows</h2>{_table(result.rows)}</html>",
+        encoding="utf-8",
+    )
+
+
+def _table(rows: Sequence[Any]) -> str:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_cell(row.get(column))}</td>" for column in columns) + "</tr>" for row in rows
+    )
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _cell(value: Any) -> str:
+    return html.escape(f"{value:,.5g}" if isinstance(value, float) else "" if value is None else str(value))

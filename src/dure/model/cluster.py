@@ -1,0 +1,195 @@
+"""Devices, nodes and pods as an agent sees them; clusters and pools as the plane sees them.
+
+The plane sees pools, never nodes; an agent maps pools to nodes. That is what lets `place` grow to many
+clusters. What is free is never stored: it follows from the pods that are bound.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from dure.model.accelerator import ShareMode
+from dure.model.demand import Demand
+from dure.model.tariff import Capacity
+from dure.model.units import Instant, MiB, Milli, Seconds
+from dure.model.workload import WorkloadType
+
+
+class Slice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A part of one device held by a pod. `start` and `slots` place it on the memory axis (MIG, vNPU)."""
+
+    device: str
+    mode: ShareMode
+    profile: str = ""
+    start: int = 0
+    slots: int = 0
+    memory_mib: MiB = 0
+    compute_milli: Milli = 0
+    bandwidth_milli: Milli = 0
+
+
+class Device(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`mode` is how the device is cut now; it changes only while no tenant of another mode is on it."""
+
+    id: str
+    class_name: str
+    mode: ShareMode = ShareMode.EXCLUSIVE
+    link_group: int = 0
+    healthy: bool = True
+
+
+class Taint(msgspec.Struct, frozen=True):
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+class Toleration(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An empty key tolerates everything, as in Kubernetes."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        if self.effect and self.effect != taint.effect:
+            return False
+        if not self.key:
+            return self.operator == "Exists"
+        return self.key == taint.key and (self.operator == "Exists" or self.value == taint.value)
+
+
+class NodePhase(enum.StrEnum):
+    BOOTING = "booting"
+    READY = "ready"
+    DRAINING = "draining"
+    GONE = "gone"
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`cpu_milli` and `memory_mib` are what pods may ask for (allocatable)."""
+
+    name: str
+    pool: str
+    devices: tuple[Device, ...]
+    cpu_milli: Milli
+    memory_mib: MiB
+    capacity: Capacity = Capacity.OWNED
+    share: tuple[ShareMode, ...] = (ShareMode.EXCLUSIVE,)
+    phase: NodePhase = NodePhase.READY
+    zone: str = ""
+    rack: str = ""
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    reclaim_at_s: Instant | None = None
+
+
+class PodPhase(enum.StrEnum):
+    PENDING = "pending"
+    STARTING = "starting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        return self in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+
+class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One replica. Bound when `node` is set; `slices` then says what it holds of which devices."""
+
+    name: str
+    uid: str
+    tenant: str
+    type: WorkloadType
+    demand: Demand
+    classes: tuple[str, ...]
+    workload: str = ""
+    generation: int = 0
+    pool: str = ""
+    gang: int = 1
+    index: int = 0
+    priority: int = 0
+    share: tuple[ShareMode, ...] = ()
+    model: str = ""
+    interruptible: bool = False
+    checkpoint_s: Seconds = 0.0
+    selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    phase: PodPhase = PodPhase.PENDING
+    node: str = ""
+    slices: tuple[Slice, ...] = ()
+    created_s: Instant = 0.0
+    started_s: Instant | None = None
+    finished_s: Instant | None = None
+    message: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the pod occupies its slices now."""
+        return bool(self.node) and not self.phase.ended
+
+
+class ClusterState(msgspec.Struct, frozen=True):
+    """One consistent look at a member cluster, as `pack` takes it."""
+
+    cluster: str
+    now_s: Instant
+    version: str
+    nodes: tuple[Node, ...]
+    pods: tuple[Pod, ...]
+
+
+class VNodePool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A class of virtual nodes: what the plane may know of many real ones.
+
+    `free_whole` lists the wholly free devices of each node, largest first; `largest_*` are the best a
+    single shared device can still give; `slices` counts what still fits by profile name.
+    """
+
+    cluster: str
+    name: str
+    class_name: str
+    capacity: Capacity
+    share: tuple[ShareMode, ...] = (ShareMode.EXCLUSIVE,)
+    nodes: int = 0
+    nodes_ready: int = 0
+    nodes_max: int = 0
+    devices_per_node: int = 0
+    devices: int = 0
+    free_whole: tuple[int, ...] = ()
+    free_milli: Milli = 0
+    largest_memory_mib: MiB = 0
+    largest_compute_milli: Milli = 0
+    largest_bandwidth_milli: Milli = 0
+    free_cpu_milli: Milli = 0
+    free_host_memory_mib: MiB = 0
+    largest_cpu_milli: Milli = 0
+    largest_host_memory_mib: MiB = 0
+    slices: dict[str, int] = {}
+    boot_s: Seconds = 0.0
+    warm: dict[str, int] = {}
+
+    @property
+    def free_devices(self) -> int:
+        return sum(self.free_whole)
+
+
+class ClusterInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What does not change by the second: where a cluster is and how it is reached."""
+
+    name: str
+    region: str = ""
+    timezone: str = "UTC"
+    grid: str = ""
+    pue: float = 1.0
+    reachable: bool = True
+    observed_s: Instant = 0.0
+    datasets: tuple[str, ...] = ()
+    edge: bool = False
+    latency_ms: float = 0.0
+    metered_micros_per_gib: int = 0

@@ -1,0 +1,145 @@
+"""Everything Dure can decide, each with its reasons and, where money moves, its bill.
+
+`place` answers Place, Hold and Move; `pack` Bind, Hold, Resize and Evict; `scale` ScaleReplicas and ScaleNodes;
+`share` ShareSquad; `route` RouteJob. Decisions are values: nothing has happened yet when one exists.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from dure.model.accelerator import ShareMode
+from dure.model.bill import Bill
+from dure.model.cluster import Slice
+from dure.model.reason import Reason, Verdict
+from dure.model.tariff import Capacity
+from dure.model.units import Instant, Milli
+from dure.model.workload import Placement
+
+
+class Place(msgspec.Struct, frozen=True, tag="place"):
+    """The workload gets this home; `others` are the options not taken, cheapest first, each with its reason."""
+
+    workload: str
+    placement: Placement
+    others: tuple[Verdict, ...] = ()
+
+
+class Hold(msgspec.Struct, frozen=True, tag="hold", omit_defaults=True):
+    """Not now: one verdict per pool looked at. `until_s` is when it is worth looking again."""
+
+    workload: str
+    verdicts: tuple[Verdict, ...]
+    until_s: Instant | None = None
+    pod: str = ""
+
+
+class Move(msgspec.Struct, frozen=True, tag="move"):
+    """A running workload should change its home; `saving` is the bill before minus the bill after."""
+
+    workload: str
+    placement: Placement
+    saving: int
+    reason: Verdict
+
+
+class Bind(msgspec.Struct, frozen=True, tag="bind", omit_defaults=True):
+    """This pod on this node with these slices; all binds of one gang are made or none is."""
+
+    pod: str
+    uid: str
+    node: str
+    slices: tuple[Slice, ...]
+    workload: str = ""
+    evicts: tuple[str, ...] = ()
+
+
+class Evict(msgspec.Struct, frozen=True, tag="evict"):
+    """This pod gives way; it is queued again by its owner."""
+
+    pod: str
+    uid: str
+    workload: str
+    reason: Verdict
+
+
+class Resize(msgspec.Struct, frozen=True, tag="resize"):
+    """The device is cut in another way from now on."""
+
+    node: str
+    device: str
+    mode: ShareMode
+    reason: Verdict
+
+
+class ScaleReplicas(msgspec.Struct, frozen=True, tag="scale-replicas"):
+    workload: str
+    before: int
+    after: int
+    reason: str
+
+
+class ScaleNodes(msgspec.Struct, frozen=True, tag="scale-nodes"):
+    cluster: str
+    pool: str
+    before: int
+    after: int
+    capacity: Capacity
+    reason: str
+
+
+class SquadMember(msgspec.Struct, frozen=True):
+    tenant: str
+    kernels: int
+    sm_milli: Milli
+
+
+class ShareSquad(msgspec.Struct, frozen=True, tag="share-squad"):
+    device: str
+    members: tuple[SquadMember, ...]
+    policy: str
+
+
+class RouteJob(msgspec.Struct, frozen=True, tag="route-job", omit_defaults=True):
+    job: str
+    namespace: str
+    queue: str
+    class_name: str
+    rule: str
+    eta_s: Instant | None = None
+    moved_from: str = ""
+
+
+Decision: TypeAlias = Place | Hold | Move | Bind | Evict | Resize | ScaleReplicas | ScaleNodes | ShareSquad | RouteJob
+
+
+class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of the journal: which world was seen (`digest`), what was decided."""
+
+    seq: int
+    at_s: Instant
+    digest: str
+    decision: Decision
+    tenant: str = ""
+    cluster: str = ""
+
+    @property
+    def workload(self) -> str:
+        return getattr(self.decision, "workload", "")
+
+
+def bill_of(decision: Decision) -> Bill | None:
+    return decision.placement.bill if isinstance(decision, (Place, Move)) else None
+
+
+def reasons_of(decision: Decision) -> tuple[Reason, ...]:
+    """The reason codes that a decision rests on, in the order in which they were found."""
+    match decision:
+        case Hold(verdicts=verdicts):
+            return tuple(verdict.reason for verdict in verdicts if verdict.reason)
+        case Move(reason=verdict) | Evict(reason=verdict) | Resize(reason=verdict):
+            return (verdict.reason,) if verdict.reason else ()
+        case _:
+            return ()

@@ -1,0 +1,99 @@
+"""Why not: stable reason codes, each with its remedy, and the `Verdict` that every filter answers.
+
+A filter never answers yes or no alone. It answers a verdict that names the two numbers that clash, which
+is what makes `dure why` cheap and honest.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+
+class Reason(enum.StrEnum):
+    NO_CAPACITY = "NoCapacity"
+    FRAGMENTED = "Fragmented"
+    MEMORY_TOO_SMALL = "MemoryTooSmall"
+    COMPUTE_TOO_SMALL = "ComputeTooSmall"
+    BANDWIDTH_TOO_SMALL = "BandwidthTooSmall"
+    HOST_TOO_SMALL = "HostTooSmall"
+    CLASS_NOT_ACCEPTED = "ClassNotAccepted"
+    REGION_NOT_ALLOWED = "RegionNotAllowed"
+    DATA_TOO_FAR = "DataTooFar"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    BUDGET_EXCEEDED = "BudgetExceeded"
+    CARBON_BUDGET_EXCEEDED = "CarbonBudgetExceeded"
+    FAIR_SHARE = "FairShare"
+    PREEMPTED = "Preempted"
+    ISOLATION_TIER = "IsolationTier"
+    GANG_INCOMPLETE = "GangIncomplete"
+    DEADLINE_UNREACHABLE = "DeadlineUnreachable"
+    WAITING_FOR_CHEAPER_HOUR = "WaitingForCheaperHour"
+    WAITING_FOR_GREENER_HOUR = "WaitingForGreenerHour"
+    WAITING_FOR_CHECKPOINT = "WaitingForCheckpoint"
+    WAITING_FOR_WARM_UP = "WaitingForWarmUp"
+    MOVE_NOT_WORTH_IT = "MoveNotWorthIt"
+    SPOT_RECLAIMED = "SpotReclaimed"
+    CLUSTER_UNREACHABLE = "ClusterUnreachable"
+    STALE_FIGURES = "StaleFigures"
+    POLICY_PAUSED = "PolicyPaused"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    SELECTOR_MISMATCH = "SelectorMismatch"
+    SHARE_MODE_NOT_OFFERED = "ShareModeNotOffered"
+
+
+REMEDIES: dict[Reason, str] = {
+    Reason.NO_CAPACITY: "Wait, accept another class, or add nodes to the pool.",
+    Reason.FRAGMENTED: "dure defrag plan CLUSTER shows the moves that free a large enough group.",
+    Reason.MEMORY_TOO_SMALL: "Ask for less memory per device or accept a class with more.",
+    Reason.COMPUTE_TOO_SMALL: "Ask for a smaller share of a device or accept a faster class.",
+    Reason.BANDWIDTH_TOO_SMALL: "Ask for less bandwidth or accept a class with more.",
+    Reason.HOST_TOO_SMALL: "Ask for less host CPU and memory, or use nodes with more per device.",
+    Reason.CLASS_NOT_ACCEPTED: "Add the class to spec.classes if the workload can run there.",
+    Reason.REGION_NOT_ALLOWED: "Widen spec.regions if data residency allows it.",
+    Reason.DATA_TOO_FAR: "Copy the data set nearer or raise the tenant's egress limit.",
+    Reason.QUOTA_EXCEEDED: "Wait for the tenant's own workloads, raise its quota, or allow borrowing.",
+    Reason.BUDGET_EXCEEDED: "Raise the tenant's money budget or wait for the next month.",
+    Reason.CARBON_BUDGET_EXCEEDED: "Raise the tenant's carbon budget or wait for a greener hour or grid.",
+    Reason.FAIR_SHARE: "The tenant is above its fair share while others wait; it follows in turn.",
+    Reason.PREEMPTED: "A higher priority took the place; the workload is queued again by itself.",
+    Reason.ISOLATION_TIER: "Use a pool whose devices are not shared, or lower the tenant's isolation tier.",
+    Reason.GANG_INCOMPLETE: "All members must fit at once; make the gang smaller or free more devices.",
+    Reason.DEADLINE_UNREACHABLE: "Extend the deadline, accept a faster class, or raise the priority.",
+    Reason.WAITING_FOR_CHEAPER_HOUR: "Nothing to do; set deferrable: false to start now at a higher price.",
+    Reason.WAITING_FOR_GREENER_HOUR: "Nothing to do; set deferrable: false to start now on a dirtier grid.",
+    Reason.WAITING_FOR_CHECKPOINT: "Nothing to do; the move follows the next checkpoint.",
+    Reason.WAITING_FOR_WARM_UP: "Nothing to do; the replacement is loading the model.",
+    Reason.MOVE_NOT_WORTH_IT: "Nothing to do; the saving is below the threshold of the policy.",
+    Reason.SPOT_RECLAIMED: "The provider took the node back; the workload is queued again by itself.",
+    Reason.CLUSTER_UNREACHABLE: "Check the agent of the cluster: dure doctor",
+    Reason.STALE_FIGURES: "Check the agent's clock and connection: dure doctor",
+    Reason.POLICY_PAUSED: "Resume it: dure policy resume NAME",
+    Reason.TAINT_NOT_TOLERATED: "Add a toleration to the pod template or remove the taint.",
+    Reason.SELECTOR_MISMATCH: "Correct the node selector or label the nodes.",
+    Reason.SHARE_MODE_NOT_OFFERED: "Offer the share mode on the pool (share: [...]) or ask for whole devices.",
+}
+
+
+class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`wanted` and `found` are the two numbers that clash, as text with unit; no reason means yes."""
+
+    where: str
+    reason: Reason | None = None
+    wanted: str = ""
+    found: str = ""
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.reason is None
+
+    @property
+    def sentence(self) -> str:
+        clash = f"needs {self.wanted}, {self.found}" if self.wanted and self.found else self.wanted or self.found
+        return "; ".join(part for part in (clash, self.detail) if part) or (self.reason or "fits")
+
+    @property
+    def remedy(self) -> str:
+        return REMEDIES[self.reason] if self.reason else ""

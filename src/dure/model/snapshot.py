@@ -1,0 +1,64 @@
+"""Everything a global decision may look at, `now` and the seed included.
+
+The plane observes one, `sim` makes one up, `whatif` changes one: the decision does not know which. Collections
+are sorted by name so that the same world gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from dure.model.catalogue import Catalogue
+from dure.model.cluster import ClusterInfo, VNodePool
+from dure.model.money import Rates
+from dure.model.policy import Policy, Verb
+from dure.model.tariff import CarbonSeries, Tariff
+from dure.model.tenant import Tenant, TenantUsage
+from dure.model.units import Instant, Micros
+from dure.model.workload import WorkloadRecord
+
+
+class Weights(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The three adaptive weights of `steer`; congestion prices by 'cluster/pool'."""
+
+    slo: float = 1.0
+    locality: float = 1.0
+    congestion: dict[str, float] = {}
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """`records` are the workloads that have not ended. `carbon_micros_per_kg` is the fleet's carbon price."""
+
+    now_s: Instant
+    seed: int
+    catalogue: Catalogue
+    rates: Rates
+    carbon_micros_per_kg: Micros
+    clusters: tuple[ClusterInfo, ...]
+    pools: tuple[VNodePool, ...]
+    tariffs: tuple[Tariff, ...]
+    carbon: tuple[CarbonSeries, ...]
+    tenants: tuple[Tenant, ...]
+    usage: tuple[TenantUsage, ...]
+    records: tuple[WorkloadRecord, ...]
+    policies: tuple[Policy, ...] = ()
+    weights: Weights = Weights()
+
+    def cluster(self, name: str) -> ClusterInfo | None:
+        return next((cluster for cluster in self.clusters if cluster.name == name), None)
+
+    def policy(self, verb: Verb) -> Policy:
+        return next((policy for policy in self.policies if policy.verb is verb), Policy("default", verb))
+
+
+def digest(snapshot: Snapshot) -> str:
+    """A short name for this very world; two snapshots share it only if a decision could not tell them apart."""
+    # Templates are for people who write workloads; no decision reads them.
+    catalogue = msgspec.structs.replace(snapshot.catalogue, templates={})
+    body = msgspec.structs.replace(snapshot, catalogue=catalogue)
+    return hashlib.blake2b(_ENCODER.encode(body), digest_size=12).hexdigest()
+
+
+_ENCODER = msgspec.msgpack.Encoder(order="sorted")

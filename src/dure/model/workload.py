@@ -1,0 +1,157 @@
+"""What a tenant submits: training, batch or serving; and what Dure knows of it since.
+
+`Workload` is the wish and never changes; `WorkloadStatus` is the record; `Placement` the decided home.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from dure.model.accelerator import ShareMode
+from dure.model.bill import Bill
+from dure.model.demand import Demand
+from dure.model.reason import Verdict
+from dure.model.tariff import Capacity
+from dure.model.units import Grams, Instant, MiB, Micros, Seconds
+
+
+class WorkloadType(enum.StrEnum):
+    TRAINING = "training"
+    BATCH = "batch"
+    SERVING = "serving"
+
+
+class AcceptedClass(msgspec.Struct, frozen=True):
+    """An accelerator class the workload can use and its speed there; the first one named has speed 1."""
+
+    name: str
+    speed: float = 1.0
+
+
+class Slo(msgspec.Struct, frozen=True, omit_defaults=True):
+    latency_p95_ms: float | None = None
+    throughput_per_s: float | None = None
+    availability: float | None = None
+
+
+class Replicas(msgspec.Struct, frozen=True):
+    min: int = 1
+    max: int = 1
+
+
+class SpeedUp(msgspec.Struct, frozen=True):
+    """Measured speed of an elastic gang with `replicas` members, relative to its smallest size."""
+
+    replicas: int
+    speed: float
+
+
+class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`duration_s` is the estimate on the first accepted class; `deadline_s` counts from submission."""
+
+    name: str
+    tenant: str
+    type: WorkloadType
+    classes: tuple[AcceptedClass, ...]
+    demand: Demand
+    model: str = ""
+    dataset: str = ""
+    dataset_mib: MiB = 0
+    gang: int = 1
+    replicas: Replicas = Replicas()
+    speedups: tuple[SpeedUp, ...] = ()
+    duration_s: Seconds = 0.0
+    deadline_s: Seconds | None = None
+    deferrable: bool = True
+    interruptible: bool = False
+    checkpoint_s: Seconds = 0.0
+    rate_per_s: float = 0.0
+    slo: Slo = Slo()
+    priority: int = 0
+    regions: tuple[str, ...] = ()
+    share: tuple[ShareMode, ...] = ()
+    template: msgspec.Raw | None = None
+
+    @property
+    def size(self) -> int:
+        """Pods that must run at once: the gang, or the smallest number of replicas."""
+        return self.replicas.min if self.type is WorkloadType.SERVING else self.gang
+
+    def speed_on(self, class_name: str) -> float | None:
+        return next((accepted.speed for accepted in self.classes if accepted.name == class_name), None)
+
+
+class Phase(enum.StrEnum):
+    """pending -> (held ->) placed -> starting -> running -> done | failed | cancelled."""
+
+    PENDING = "pending"
+    HELD = "held"
+    PLACED = "placed"
+    STARTING = "starting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self in (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
+
+    @property
+    def waits(self) -> bool:
+        return self in (Phase.PENDING, Phase.HELD)
+
+
+class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A workload's decided home. `generation` rises with every new decision; an agent never goes back."""
+
+    workload: str
+    generation: int
+    cluster: str
+    pool: str
+    class_name: str
+    mode: ShareMode
+    capacity: Capacity
+    replicas: int
+    decided_s: Instant
+    start_s: Instant = 0.0
+    bill: Bill = Bill()
+
+
+class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`done_s` is finished work in seconds on the first accepted class, safe up to the last checkpoint.
+
+    Money and carbon are accrued up to `billed_until_s`, so that no hour is paid twice whatever is repeated.
+    """
+
+    phase: Phase = Phase.PENDING
+    submitted_s: Instant = 0.0
+    placement: Placement | None = None
+    generation: int = 0
+    held: tuple[Verdict, ...] = ()
+    started_s: Instant | None = None
+    finished_s: Instant | None = None
+    done_s: Seconds = 0.0
+    restarts: int = 0
+    ready: int = 0
+    billed_until_s: Instant = 0.0
+    spent_micros: Micros = 0
+    carbon_g: Grams = 0.0
+    requests: int = 0
+    requests_good: int = 0
+    message: str = ""
+
+
+class WorkloadRecord(msgspec.Struct, frozen=True):
+    """`uid` tells two workloads of the same name apart; `version` is the record's ETag."""
+
+    uid: str
+    spec: Workload
+    status: WorkloadStatus
+    version: int = 1
+
+    @property
+    def name(self) -> str:
+        return self.spec.name

@@ -1,0 +1,1 @@
+"""Local: which node, which device, which slice. Pure: ClusterState -> decisions."""

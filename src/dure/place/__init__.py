@@ -1,0 +1,1 @@
+"""Global: which cluster, which accelerator class, when. Pure: Snapshot -> decisions."""

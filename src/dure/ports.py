@@ -1,0 +1,183 @@
+"""What Dure needs from the world, as Protocols. Adapters implement them, tests run one contract suite on each.
+
+All calls are synchronous and may block; processes run them in threads of their own. A port raises only the errors
+of `dure.model.errors`: `Temporary` where a later try may work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from dure.model.cluster import ClusterState
+from dure.model.decision import Bind, Evict, JournalEntry, Resize
+from dure.model.event import Event
+from dure.model.policy import Policy
+from dure.model.report import Desired, Observed, Report
+from dure.model.tariff import CarbonSeries, Tariff
+from dure.model.tenant import Tenant
+from dure.model.units import Instant, Seconds
+from dure.model.workload import WorkloadRecord, WorkloadStatus
+
+
+class Clock(Protocol):
+    """Time as a dependency: real, scaled (the demo) or virtual (sim and tests)."""
+
+    def now(self) -> Instant: ...
+
+    def wait(self, duration_s: Seconds) -> bool:
+        """Wait this long in the clock's own time; False when the clock was stopped meanwhile."""
+        ...
+
+
+class ClusterPort(Protocol):
+    """One member cluster's API: the agent observes and acts through it. Every write may be repeated safely."""
+
+    @property
+    def name(self) -> str: ...
+
+    def fetch_state(self) -> ClusterState:
+        """Nodes and pods as of one moment."""
+        ...
+
+    def fetch_observed(self) -> tuple[Observed, ...]:
+        """Progress of every workload that has objects here, ended ones included until `delete`."""
+        ...
+
+    def apply(self, desired: Desired) -> None:
+        """Make sure that the objects of this placement exist; a lower generation than the one there is ignored."""
+        ...
+
+    def delete(self, uid: str) -> None:
+        """Remove the workload's objects; fine if there are none."""
+        ...
+
+    def bind(self, binds: Sequence[Bind]) -> None:
+        """Bind one gang, all or none. `Conflict` if a pod is gone, bound already, or a slice is taken."""
+        ...
+
+    def evict(self, evicts: Sequence[Evict]) -> None: ...
+
+    def resize(self, resizes: Sequence[Resize]) -> None: ...
+
+    def explain(self, pod: str, message: str) -> None:
+        """Show on the pod why it waits."""
+        ...
+
+
+class Sample(msgspec.Struct, frozen=True):
+    name: str
+    labels: dict[str, str]
+    at_s: Instant
+    value: float
+
+
+class MetricsPort(Protocol):
+    def fetch_samples(self, name: str, since_s: Instant, until_s: Instant) -> tuple[Sample, ...]:
+        """All series of one metric, ordered by labels and time."""
+        ...
+
+    def write_samples(self, samples: Iterable[Sample]) -> None: ...
+
+
+class PricePort(Protocol):
+    def fetch_tariffs(self, at_s: Instant) -> tuple[Tariff, ...]:
+        """The tariff of every pool as known at this moment, sorted by cluster and pool."""
+        ...
+
+
+class CarbonPort(Protocol):
+    def fetch_carbon(self, since_s: Instant, until_s: Instant) -> tuple[CarbonSeries, ...]:
+        """One series per grid; hours without a figure are None."""
+        ...
+
+
+class PlanePort(Protocol):
+    """What an agent needs from the plane. In process when embedded, over HTTP elsewhere; the agent always dials."""
+
+    def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
+        """Everything that should exist on this cluster now. `Temporary` when the plane is away."""
+        ...
+
+    def write_report(self, report: Report) -> None: ...
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A new status of one workload, valid only if the record is still at `version`, with what led to it."""
+
+    uid: str
+    version: int
+    status: WorkloadStatus
+    entries: tuple[JournalEntry, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+class StorePort(Protocol):
+    """What must survive. Reads see only committed writes; every write is one short transaction.
+
+    Writes of the deciding loop carry a fencing `token` and fail with `Conflict` once another leader has a newer one.
+    Lists are sorted: workloads by submission then name, journal and events by `seq`.
+    """
+
+    def acquire_lease(self, holder: str, now_s: Instant, ttl_s: Seconds) -> int | None:
+        """A fencing token if `holder` is leader now (renewing keeps the token), else None."""
+        ...
+
+    def create_workload(self, record: WorkloadRecord, *, idempotency_key: str = "") -> WorkloadRecord:
+        """`Conflict` if a workload of that name has not ended; the same key answers the first result again."""
+        ...
+
+    def fetch_workload(self, name: str) -> WorkloadRecord:
+        """The newest of that name; `NotFound` with the nearest names."""
+        ...
+
+    def list_workloads(
+        self, *, ended: bool | None = None, tenant: str | None = None
+    ) -> tuple[WorkloadRecord, ...]: ...
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        *,
+        entries: Sequence[JournalEntry] = (),
+        events: Sequence[Event] = (),
+        token: int | None = None,
+    ) -> tuple[str, ...]:
+        """All in one transaction. A change whose record moved on is left out whole; answers those uids.
+
+        `seq` of entries and events is given by the store. With a `token` that is no longer the newest nothing is
+        written and `Conflict` is raised.
+        """
+        ...
+
+    def list_journal(
+        self, *, workload: str | None = None, after: int = 0, limit: int = 100, newest: bool = False
+    ) -> tuple[JournalEntry, ...]: ...
+
+    def list_events(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[Event, ...]: ...
+
+    def write_report(self, report: Report) -> None: ...
+
+    def list_reports(self) -> tuple[Report, ...]:
+        """The newest report of each cluster, sorted by cluster; an older one never replaces a newer."""
+        ...
+
+    def fetch_setting(self, name: str) -> str | None:
+        """Small facts of the installation: seed, start of the demo's clock, adaptive weights."""
+        ...
+
+    def write_setting(self, name: str, value: str) -> None: ...
+
+    def write_tenant(self, tenant: Tenant) -> None: ...
+
+    def list_tenants(self) -> tuple[Tenant, ...]: ...
+
+    def write_policy(self, policy: Policy) -> Policy:
+        """Kept as a new version; answers it with its number."""
+        ...
+
+    def list_policies(self, *, name: str | None = None) -> tuple[Policy, ...]:
+        """The newest version of each, or every version of one, newest last."""
+        ...

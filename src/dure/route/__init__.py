@@ -1,0 +1,1 @@
+"""Which queue a Kubernetes Job enters. Pure."""

@@ -1,0 +1,1 @@
+"""How many replicas, how much of the elastic pool, which nodes. Pure."""

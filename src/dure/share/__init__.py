@@ -1,0 +1,1 @@
+"""One device: which kernels run together next, with how many SMs. Pure."""

@@ -1,0 +1,1 @@
+"""Samples and records in, SLO attainment, cost and carbon ledger out. Pure."""
