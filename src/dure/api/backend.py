@@ -11,13 +11,12 @@ from typing import Protocol
 
 from dure.model.answer import FleetStatus, Plan, Why
 from dure.model.catalogue import Catalogue
-from dure.model.event import Event
 from dure.model.fleet import Fleet
 from dure.model.units import Instant
 from dure.model.workload import Workload, WorkloadRecord
 from dure.ports import StorePort
 
-Listener = Callable[[Event], None]
+Listener = Callable[[], None]
 Unsubscribe = Callable[[], None]
 
 
@@ -54,5 +53,8 @@ class Backend(Protocol):
     def status(self) -> FleetStatus: ...
 
     def subscribe(self, listener: Listener) -> Unsubscribe:
-        """Call `listener` with every committed event, in order of `seq`, from any thread; it must not block."""
+        """Call `listener` after every commit that wrote an event, from any thread; it must not block.
+
+        It is a wake-up, not a message: whoever is woken reads the store, so a lost or doubled call does no harm.
+        """
         ...

@@ -6,6 +6,8 @@ unchanged. Money is in the fleet's currency.
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from dure.model.accelerator import ShareMode
@@ -84,6 +86,7 @@ class PoolStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     class_name: str
     capacity: Capacity
+    cluster: str = ""
     share: tuple[ShareMode, ...] = ()
     nodes: int = 0
     nodes_ready: int = 0
@@ -164,6 +167,39 @@ class FleetStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def well(self) -> bool:
         return not self.troubles
+
+
+class Action(enum.StrEnum):
+    CREATE = "create"
+    CHANGE = "change"
+    KEEP = "keep"
+    REFUSE = "refuse"
+
+
+class FieldChange(msgspec.Struct, frozen=True):
+    """One value that differs, as JSON text; empty where there is none on that side."""
+
+    path: str
+    before: str
+    after: str
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `apply` does (or `diff` would do) with one document."""
+
+    kind: str
+    name: str
+    action: Action
+    fields: tuple[FieldChange, ...] = ()
+    message: str = ""
+    remedy: str = ""
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """`changed` says whether anything was written; a diff never writes."""
+
+    steps: tuple[Step, ...]
+    changed: bool = False
 
 
 def line(verdict: Verdict) -> Line:
