@@ -25,7 +25,8 @@ _STYLE = (
 _FORM = (
     "<h1>Sign in to Dure</h1>{note}<p>Open the address that <code>dure up</code> printed, or paste the token from "
     "the file <code>token</code> in its state folder.</p><form method=post action=/login>"
-    "<label for=token>Token</label><input id=token name=token type=password autocomplete=current-password required autofocus>"
+    "<label for=token>Token</label>"
+    "<input id=token name=token type=password autocomplete=current-password required autofocus>"
     "<button>Sign in</button></form>"
 )
 
