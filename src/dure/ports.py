@@ -18,7 +18,7 @@ from dure.model.policy import Policy
 from dure.model.report import Desired, Observed, Report
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant
-from dure.model.units import Instant, Seconds
+from dure.model.units import Instant, Micros, Seconds
 from dure.model.workload import WorkloadRecord, WorkloadStatus
 
 
@@ -104,6 +104,16 @@ class PlanePort(Protocol):
     def write_report(self, report: Report) -> None: ...
 
 
+class Charge(msgspec.Struct, frozen=True):
+    """Money and carbon of one tenant on one cluster; kept as sums by day (UTC)."""
+
+    day: int
+    tenant: str
+    cluster: str
+    micros: Micros
+    carbon_mg: int
+
+
 class Change(msgspec.Struct, frozen=True):
     """A new status of one workload, valid only if the record is still at `version`, with what led to it."""
 
@@ -112,6 +122,7 @@ class Change(msgspec.Struct, frozen=True):
     status: WorkloadStatus
     entries: tuple[JournalEntry, ...] = ()
     events: tuple[Event, ...] = ()
+    charges: tuple[Charge, ...] = ()
 
 
 class StorePort(Protocol):
@@ -158,7 +169,13 @@ class StorePort(Protocol):
 
     def list_events(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[Event, ...]: ...
 
-    def write_report(self, report: Report) -> None: ...
+    def list_charges(self, since_day: int, until_day: int) -> tuple[Charge, ...]:
+        """Sums by day, tenant and cluster for days since <= day < until; a day is `at_s // 86400`."""
+        ...
+
+    def write_report(self, report: Report) -> None:
+        """Kept if newer than the one there; its decisions go into the journal in the same transaction."""
+        ...
 
     def list_reports(self) -> tuple[Report, ...]:
         """The newest report of each cluster, sorted by cluster; an older one never replaces a newer."""
