@@ -68,6 +68,7 @@ class DeviceView(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: ShareMode
     healthy: bool = True
     node_phase: str = "ready"
+    cluster: str = ""
     held: tuple[Held, ...] = ()
 
 
