@@ -74,6 +74,8 @@ def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> Workloa
             generation=placement.generation,
             held=(),
             billed_until_s=now_s,
+            requests_before=status.requests,
+            requests_good_before=status.requests_good,
             message="",
         )
     if isinstance(decision, Hold) and _codes(decision.verdicts) != _codes(status.held):

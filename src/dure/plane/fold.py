@@ -39,8 +39,8 @@ def _progress(
         ready=seen.ready,
         started_s=status.started_s if status.started_s is not None else seen.started_s,
         done_s=max(status.done_s, seen.done_s),
-        requests=max(status.requests, seen.requests),
-        requests_good=max(status.requests_good, seen.requests_good),
+        requests=status.requests_before + seen.requests,
+        requests_good=status.requests_good_before + seen.requests_good,
     )
     if spec.type is not WorkloadType.SERVING and seen.succeeded >= placement.replicas:
         return _ended(status, Phase.DONE, seen)
