@@ -24,14 +24,9 @@ class Spent(NamedTuple):
 
 
 def status_of(
-    snapshot: Snapshot,
-    fleet: Fleet,
-    speed: float,
-    ended: Counter[Phase],
-    records: Sequence[WorkloadRecord],
-    spent: Spent,
+    snapshot: Snapshot, fleet: Fleet, speed: float, ended: Sequence[WorkloadRecord], spent: Spent
 ) -> FleetStatus:
-    """`records` are those that count for SLOs: the open ones and the recently ended."""
+    """`ended` are the workloads that are over; with the open ones of the snapshot they count for SLOs."""
     clusters = tuple(_cluster(info, snapshot, fleet) for info in snapshot.clusters)
     phases = Counter(record.status.phase for record in (*snapshot.records, *ended))
     attained = attainment_of((*snapshot.records, *ended), snapshot.now_s)
