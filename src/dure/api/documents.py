@@ -39,16 +39,17 @@ async def read_documents(request: Request[Any, Any, Any], backend: Backend) -> D
     if media_type != "application/json" and media_type not in _YAML_TYPES:
         raise UnsupportedMediaType(f"'{media_type[:80]}' is not read here; send {' or '.join(MEDIA_TYPES)}")
     body = await request.body()
-    return await asyncio.to_thread(read_text, body, WHERE, catalogue=backend.catalogue())
+    return await asyncio.to_thread(read_text, body, WHERE, catalogue=backend.catalogue(), fleet=backend.fleet())
 
 
 async def read_workload(request: Request[Any, Any, Any], backend: Backend) -> Workload:
     """Exactly one document of kind Workload."""
     documents = await read_documents(request, backend)
-    if len(documents.workloads) == 1 and len(documents) == 1:
+    others = len(documents.fleets) + len(documents.tenants) + len(documents.policies)
+    if len(documents.workloads) == 1 and not others:
         return documents.workloads[0]
     raise InvalidInput(
-        f"one Workload was expected, found {len(documents)} documents with {len(documents.workloads)} workloads",
+        f"one Workload was expected, found {len(documents.workloads)} and {others} documents of other kinds",
         where=WHERE,
         remedy="Send several documents to /v1/apply.",
     )

@@ -13,8 +13,10 @@ from dure.api.apply import apply, diff
 from dure.api.documents import DOCUMENTS_BODY, documented, read_documents
 from dure.api.routes.workloads import Key
 from dure.api.service import service_of
+from dure.files.kind import KINDS
 from dure.files.schema import schema
 from dure.model.answer import Applied
+from dure.model.errors import NotFound
 
 
 @post("/v1/apply", tags=["documents"], status_code=200, operation_class=documented(DOCUMENTS_BODY))
@@ -36,7 +38,10 @@ async def diff_documents(request: Request[Any, Any, Any]) -> Response[Applied]:
 @get("/v1/schemas/{kind:str}", tags=["documents"], sync_to_thread=False)
 def fetch_schema(request: Request[Any, Any, Any], kind: Name) -> Response[dict[str, Any]]:
     """The JSON Schema of one kind of document."""
-    return one(request, schema(kind))
+    known = {name.lower(): name for name in KINDS}
+    if kind.lower() not in known:
+        raise NotFound(f"no kind '{kind}'", remedy=f"Kinds: {', '.join(sorted(KINDS))}")
+    return one(request, schema(known[kind.lower()]))
 
 
 HANDLERS: list[HTTPRouteHandler] = [apply_documents, diff_documents, fetch_schema]
