@@ -10,6 +10,7 @@ import jinja2
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
 
 import dure
 from dure.web.assets import Asset, assets, plotly_script
@@ -26,7 +27,7 @@ async def plotly_file(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 @get("/static/{name:str}", include_in_schema=False, sync_to_thread=False)
-def static_file(request: Request[Any, Any, Any], name: str) -> Response[bytes]:
+def static_file(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes]:
     found = assets().get(name)
     if found is None:
         raise NotFoundException(f"no file '{name[:80]}'")
