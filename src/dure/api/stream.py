@@ -45,6 +45,7 @@ class Stream:
         self._heartbeat_s = heartbeat_s
         self._clients: set[_Client] = set()
         self._wake = asyncio.Event()
+        self._started = asyncio.Event()
         self._closed = False
         self._last = 0
 
@@ -56,6 +57,7 @@ class Stream:
         """Read and hand out until cancelled."""
         loop = asyncio.get_running_loop()
         self._last = await asyncio.to_thread(self._newest)
+        self._started.set()
 
         def wake() -> None:
             # The plane may still commit while the server's loop is going down.
@@ -66,8 +68,10 @@ class Stream:
         try:
             while True:
                 await self._hand_out()
+                # Not wait_for: before Python 3.12 it can swallow the cancellation that ends this loop.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), POLL_S)
+                    async with asyncio.timeout(POLL_S):
+                        await self._wake.wait()
                 self._wake.clear()
         finally:
             unsubscribe()
@@ -87,7 +91,9 @@ class Stream:
         self._clients.add(client)
         try:
             yield GREETING
-            last = self._last if after is None else after
+            # A backlog read before the reader of the store knows its own start could end too early.
+            await self._started.wait()
+            last = await asyncio.to_thread(self._newest) if after is None else after
             async for seq, frame in self._backlog(last):
                 yield frame
                 last = seq
@@ -105,7 +111,8 @@ class Stream:
     async def _live(self, client: _Client, last: int) -> AsyncIterator[bytes]:
         while True:
             try:
-                item = await asyncio.wait_for(client.queue.get(), self._heartbeat_s)
+                async with asyncio.timeout(self._heartbeat_s):
+                    item = await client.queue.get()
             except TimeoutError:
                 yield HEARTBEAT
                 continue
