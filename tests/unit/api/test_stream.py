@@ -58,17 +58,15 @@ async def test_a_backlog_longer_than_one_read_comes_whole_and_in_order(world: Sm
 
 async def test_a_quiet_stream_beats(stream: Stream) -> None:
     frames = stream.frames(None)
-    assert await anext(frames) == GREETING
-    assert await anext(frames) == HEARTBEAT
+    assert [await anext(frames), await anext(frames)] == [GREETING, HEARTBEAT]
 
 
 async def test_a_reader_that_does_not_keep_up_is_dropped_and_others_are_not(
     world: SmallWorld, stream: Stream
 ) -> None:
     slow, quick = stream.frames(newest(world)), stream.frames(newest(world))
-    await anext(slow)
-    await anext(slow)
-    await anext(quick)
+    for frames in (slow, slow, quick, quick):
+        await anext(frames)
     got = []
     for number in range(12):
         world.tell(f"event {number}")
