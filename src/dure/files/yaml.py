@@ -83,6 +83,14 @@ def from_plain(data: Any, where: str, depth: int = 1) -> Value:
     raise _invalid(where, 0, 0, f"a value of type {type(data).__name__} is not plain data")
 
 
+def reads_as_text(text: str) -> bool:
+    """Whether `text` written without quotes would be read as text again."""
+    try:
+        return isinstance(_Builder("")._resolve(text, 0, 0), str)
+    except InvalidFile:
+        return False
+
+
 class _Open(msgspec.Struct):
     """A mapping or list that is not closed yet; `key` is the mapping's key that waits for its value."""
 
