@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from dure.adapters.memory.carbon import MemoryCarbon
 from dure.adapters.memory.cluster import MemoryCluster
@@ -20,7 +20,8 @@ from dure.plane.members import LocalPlane
 from dure.plane.observe import Observer
 from dure.ports import Clock, StorePort
 
-Arrivals = Iterator[tuple[Instant, Workload]]
+# An agent without news turns this often all the same.
+IDLE_S = 60.0
 
 
 class EmbeddedWorld:
@@ -60,14 +61,37 @@ class EmbeddedWorld:
         self.desk = Desk(observer, clock, speed)
         for tenant in fleet.tenants:
             store.write_tenant(tenant)
+        self._wishes = 0
+        self._seen_wishes = -1
+        self._turned: dict[str, tuple[int, str, Instant]] = {}
 
     def step(self) -> bool:
-        """Answers whether anything changed, so that a simulation knows when it may leap."""
-        acted = [agent.cycle() for agent in self.agents]
-        return self.plane.cycle() > 0 or any(acted)
+        """Answers whether anything changed, so that a simulation knows when it may leap.
+
+        An agent turns when the plane wants something new, when its cluster has changed, or after a minute.
+        """
+        acted = [self._turn(agent) for agent in self.agents if self._due(agent)]
+        if not acted and self._wishes == self._seen_wishes:
+            return False
+        self._seen_wishes = self._wishes
+        changed = self.plane.cycle() > 0
+        self._wishes += changed
+        return changed or any(acted)
+
+    def _due(self, agent: Agent) -> bool:
+        wishes, version, at_s = self._turned.get(agent.cluster.name, (-1, "", 0.0))
+        if wishes != self._wishes or self.clock.now() - at_s >= IDLE_S:
+            return True
+        return agent.cluster.fetch_state().version != version
+
+    def _turn(self, agent: Agent) -> bool:
+        acted = agent.cycle()
+        self._turned[agent.cluster.name] = (self._wishes, agent.cluster.fetch_state().version, self.clock.now())
+        return acted
 
     def submit(self, arrived: Sequence[Workload]) -> None:
         """The stream's workloads; one that is there already (after a restart) is left alone."""
+        self._wishes += len(arrived)
         for workload in arrived:
             try:
                 self.desk.submit(workload, key=f"stream/{workload.name}")
