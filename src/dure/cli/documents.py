@@ -42,4 +42,4 @@ def read_workloads(name: str) -> list[tuple[str, str]]:
     found = parse(read_text(name), name).workloads
     if not found:
         raise InvalidInput("no document of kind Workload in it", where=name, remedy="See examples/batch.yaml.")
-    return [(workload.name, to_yaml(workload)) for workload in found]
+    return [(workload.name, to_yaml([workload])) for workload in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -42,7 +43,7 @@ def command(fleet_file: Path | None, workload_file: Path | None, days: float, se
         coming = [(START_S + index, workload) for index, workload in enumerate(found)]
     else:
         coming = list(arrivals(fleet, catalogue, seed, START_S, START_S + days * DAY_S))
-    with click.progressbar(length=1000, label=f"{days:g} days, {len(coming)} workloads", file=_stderr()) as bar:
+    with click.progressbar(length=1000, label=f"{days:g} days, {len(coming)} workloads", file=sys.stderr) as bar:
         summary = simulate(
             Run(fleet, catalogue, coming, days=days, seed=seed), lambda done: bar.update(int(done * 1000) - bar.pos)
         )
@@ -68,9 +69,3 @@ def command(fleet_file: Path | None, workload_file: Path | None, days: float, se
         for name, one in summary.by_cluster.items()
     ]
     print_table(["CLUSTER", summary.currency, "CO2", "USED"], rows)
-
-
-def _stderr() -> object:
-    import sys
-
-    return sys.stderr
