@@ -30,7 +30,7 @@ def command(fleet_file: Path | None, workload_file: Path | None, days: float, se
     """
     import msgspec
 
-    from dure.adapters.memory.stream import arrivals
+    from dure.adapters.memory.stream import arrivals, standing
     from dure.cli.fleet_file import fleet_and_catalogue
     from dure.embedded.week import START_S, Run, simulate
     from dure.model.units import DAY_S
@@ -42,7 +42,8 @@ def command(fleet_file: Path | None, workload_file: Path | None, days: float, se
         found = read_files([workload_file]).workloads
         coming = [(START_S + index, workload) for index, workload in enumerate(found)]
     else:
-        coming = list(arrivals(fleet, catalogue, seed, START_S, START_S + days * DAY_S))
+        served = [(START_S, workload) for workload in standing(fleet, catalogue)]
+        coming = [*served, *arrivals(fleet, catalogue, seed, START_S, START_S + days * DAY_S)]
     with click.progressbar(length=1000, label=f"{days:g} days, {len(coming)} workloads", file=sys.stderr) as bar:
         summary = simulate(
             Run(fleet, catalogue, coming, days=days, seed=seed), lambda done: bar.update(int(done * 1000) - bar.pos)

@@ -13,15 +13,17 @@ import msgspec
 import structlog
 
 from dure.adapters.clock import RealClock, ScaledClock
-from dure.adapters.memory.stream import arrivals
+from dure.adapters.memory.stream import arrivals, standing
 from dure.adapters.store import SqlStore, open_store
 from dure.embedded.world import EmbeddedWorld
 from dure.model.catalogue import Catalogue
 from dure.model.errors import DureError, InvalidInput
 from dure.model.fleet import Fleet
-from dure.model.units import Instant
+from dure.model.units import HOUR_S, Instant
 from dure.plane.desk import Desk
 
+# A new fleet begins with the stream of the last hours, so that there is something to see at once.
+BACKLOG_S = 3 * HOUR_S
 # Real seconds between two turns of the loop, and between two saves.
 TURN_S = 0.25
 SAVE_S = 5.0
@@ -52,9 +54,10 @@ class LiveFleet:
         self.world = EmbeddedWorld(
             fleet, catalogue, self.store, self.clock, seed=seed, lease_clock=self._real, speed=speed
         )
-        self._fed_until_s = saved.fed_until_s if saved else self.clock.now()
+        self._fed_until_s = saved.fed_until_s if saved else self.clock.now() - BACKLOG_S
         if saved is not None:
             self._restore(saved)
+        self.world.submit(standing(fleet, catalogue))
         self._thread = threading.Thread(target=self._run, name="dure-loop", daemon=True)
 
     @property
