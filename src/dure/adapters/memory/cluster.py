@@ -46,6 +46,7 @@ class MemoryCluster:
         self._lock = threading.RLock()
         self._world = World(cluster=spec.info.name, seed=seed, now_s=clock.now())
         self._state: ClusterState | None = None
+        self._progress = observe.Progress()
         self.reachable = True
         nodes.furnish(self._world, self._laws)
 
@@ -65,7 +66,7 @@ class MemoryCluster:
     def fetch_observed(self) -> tuple[Observed, ...]:
         with self._lock:
             world = self._present()
-            return tuple(observe.observed(world, world.works[uid]) for uid in sorted(world.works))
+            return self._progress.of(world)
 
     def apply(self, desired: Desired) -> None:
         with self._lock:
@@ -126,8 +127,7 @@ class MemoryCluster:
             world = self._present()
             found = world.pods.get(pod)
             if found is not None and found.message != message:
-                # A message is for people: it is no new version of the world, or telling why would cause a new look.
-                world.pods[pod] = replace(found, message=message)
+                world.tell(found, message)
                 self._state = None
 
     def scale_pool(self, pool: str, wanted: int) -> None:
@@ -156,7 +156,7 @@ class MemoryCluster:
         if saved.cluster != self.name:
             raise InvalidInput(f"saved state of cluster '{saved.cluster}' given to '{self.name}'")
         with self._lock:
-            self._world, self._state = saved, None
+            self._world, self._state, self._progress = saved, None, observe.Progress()
 
     def _present(self) -> World:
         if not self.reachable:

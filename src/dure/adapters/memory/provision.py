@@ -11,7 +11,7 @@ import math
 from dure.adapters.memory import nodes
 from dure.adapters.memory.laws import Laws
 from dure.adapters.memory.world import Kind, World
-from dure.model.cluster import NodePhase, PodPhase
+from dure.model.cluster import NodePhase, Pod, PodPhase
 from dure.model.fleet import PoolSpec
 from dure.model.units import WHOLE_MILLI
 
@@ -25,25 +25,27 @@ _IDLE_S = 600.0
 
 def watch(world: World, laws: Laws) -> None:
     """Make sure that a look is foreseen; called when pods appear."""
-    if laws.provision and _LOOK not in world.due:
+    elastic = any(pool.nodes_max > pool.nodes for pool in laws.spec.pools)
+    if laws.provision and elastic and _LOOK not in world.due:
         world.expect(world.now_s + _PATIENCE_S, Kind.PROVISION, _LOOK)
 
 
 def on_look(world: World, laws: Laws) -> None:
     world.due.pop(_LOOK, None)
-    busy = False
+    waiting = [pod for pod in world.pods.values() if pod.phase is PodPhase.PENDING]
+    grown = False
     for pool in laws.spec.pools:
         if pool.nodes_max > pool.nodes:
-            _settle(world, pool)
-            busy |= world.wanted[pool.name] > pool.nodes
-    if busy or any(_waits(world, name) for name in world.pods):
+            _settle(world, pool, waiting)
+            grown |= world.wanted[pool.name] > pool.nodes
+    if grown or waiting:
         world.expect(world.now_s + _LOOK_S, Kind.PROVISION, _LOOK)
 
 
-def _settle(world: World, pool: PoolSpec) -> None:
+def _settle(world: World, pool: PoolSpec, waiting: list[Pod]) -> None:
     here = [node for node in world.nodes.values() if node.pool == pool.name]
     booting = sum(len(node.devices) for node in here if node.phase is NodePhase.BOOTING)
-    short = math.ceil((_waiting_devices(world, pool) - booting) / max(1, pool.devices))
+    short = math.ceil((_devices_short(world, pool, waiting) - booting) / max(1, pool.devices))
     idle = sum(
         world.idle_since.get(node.name, world.now_s) <= world.now_s - _IDLE_S
         for node in here
@@ -57,12 +59,8 @@ def _settle(world: World, pool: PoolSpec) -> None:
     nodes.strive(world, pool)
 
 
-def _waiting_devices(world: World, pool: PoolSpec) -> float:
+def _devices_short(world: World, pool: PoolSpec, waiting: list[Pod]) -> float:
     """Devices' worth of the pods that found no room in this pool."""
     late_s = world.now_s - _PATIENCE_S
-    waiting = [pod for pod in world.pods.values() if pod.pool == pool.name and _waits(world, pod.name)]
-    return sum(max(pod.demand.device_milli, 1) / WHOLE_MILLI for pod in waiting if pod.created_s <= late_s)
-
-
-def _waits(world: World, name: str) -> bool:
-    return world.pods[name].phase is PodPhase.PENDING
+    late = (pod for pod in waiting if pod.pool == pool.name and pod.created_s <= late_s)
+    return sum(max(pod.demand.device_milli, 1) / WHOLE_MILLI for pod in late)
