@@ -22,6 +22,7 @@ from dure.model.cluster import ClusterState, PodPhase
 from dure.model.decision import Bind, Evict, Resize
 from dure.model.errors import Conflict, InvalidInput, Temporary
 from dure.model.fleet import ClusterSpec
+from dure.model.reason import Verdict
 from dure.model.report import Desired, Observed
 from dure.model.units import Instant
 from dure.model.workload import WorkloadType
@@ -105,8 +106,7 @@ class MemoryCluster:
             for evict in evicts:
                 pod = world.pods.get(evict.pod)
                 if pod is not None and pod.uid == evict.uid and pod.holds:
-                    why = evict.reason
-                    pods.lose(world, pod, f"{why.reason}: {why.sentence}" if why.reason else why.sentence)
+                    pods.lose(world, pod, _why(evict.reason))
             provision.watch(world, self._laws)
 
     def resize(self, resizes: Sequence[Resize]) -> None:
@@ -171,6 +171,11 @@ class MemoryCluster:
             _happen(world, self._laws, happening)
         world.now_s = max(world.now_s, now_s)
         return world
+
+
+def _why(verdict: Verdict) -> str:
+    code = verdict.reason or "Evicted"
+    return code if verdict.sentence in (code, "fits") else f"{code}: {verdict.sentence}"
 
 
 def _only_replicas_differ(before: Work, desired: Desired) -> bool:

@@ -92,7 +92,7 @@ def on_device_fails(world: World, laws: Laws, name: str) -> None:
     node = world.nodes.get(name)
     if node is None or not node.devices:
         return
-    index = int(chance.uniform(world.seed, "fails", world.cluster, name, world.seq) * len(node.devices))
+    index = int(chance.uniform(world.seed, "fails", world.cluster, name, int(world.now_s)) * len(node.devices))
     device = node.devices[index]
     world.put_node(_with_health(node, device.id, healthy=False))
     for pod in world.holding(name):
@@ -100,7 +100,7 @@ def on_device_fails(world: World, laws: Laws, name: str) -> None:
         if pod.name in world.pods and any(part.device == device.id for part in pod.slices):
             pods.lose(world, pod, f"device {device.id} failed")
     repair_s = laws.hazards.repair_s * (
-        0.5 + chance.uniform(world.seed, "repair", world.cluster, device.id, world.seq)
+        0.5 + chance.uniform(world.seed, "repair", world.cluster, device.id, int(world.now_s))
     )
     world.foresee(world.now_s + repair_s, Kind.DEVICE_REPAIRED, device.id)
     _foresee_failure(world, laws, node)
@@ -157,7 +157,7 @@ def _on_air(world: World, laws: Laws, pool: PoolSpec, node: Node) -> None:
 def _foresee_failure(world: World, laws: Laws, node: Node) -> None:
     if laws.hazards.device_mtbf_h > 0:
         per_s = len(node.devices) / (laws.hazards.device_mtbf_h * HOUR_S)
-        fails_s = chance.exponential(per_s, world.seed, "fails in", world.cluster, node.name, world.seq)
+        fails_s = chance.exponential(per_s, world.seed, "fails in", world.cluster, node.name, int(world.now_s))
         world.foresee(world.now_s + fails_s, Kind.DEVICE_FAILS, node.name)
 
 

@@ -48,8 +48,8 @@ class Happening(msgspec.Struct, frozen=True, array_like=True, order=True):
 class Work(msgspec.Struct):
     """One workload here. `base_s` is safe work up to `since_s`; from there on it runs at `speed`.
 
-    `stamp` rises whenever the run is interrupted, so that what was foreseen for it no longer happens; `touched` rises
-    whenever a pod of it changes.
+    `stamp` rises whenever the run is interrupted, so that what was foreseen for it no longer happens; `touched` is
+    another number whenever a pod of it has changed.
     """
 
     desired: Desired
@@ -95,6 +95,7 @@ class World(msgspec.Struct):
     ahead: list[Happening] = []
     seq: int = 0
     version: int = 0
+    touches: int = 0
     holders: dict[str, list[str]] = {}
     due: dict[str, int] = {}
 
@@ -147,7 +148,8 @@ class World(msgspec.Struct):
     def _touch(self, pod: Pod) -> None:
         work = self.works.get(pod.uid)
         if work is not None:
-            work.touched += 1
+            self.touches += 1
+            work.touched = self.touches
 
     def _release(self, name: str) -> None:
         before = self.pods.get(name)
