@@ -142,9 +142,12 @@ class MemoryCluster:
             nodes.strive(world, spec)
 
     def next_event_s(self) -> Instant | None:
-        """When something will happen by itself, as far as it is foreseen now; what is off is counted too."""
+        """When something will happen by itself, as far as it is foreseen now."""
         with self._lock:
-            return self._world.ahead[0].at_s if self._world.ahead else None
+            ahead = self._world.ahead
+            while ahead and not _is_on(self._world, ahead[0]):
+                heapq.heappop(ahead)
+            return ahead[0].at_s if ahead else None
 
     def save(self) -> bytes:
         with self._lock:
@@ -167,8 +170,9 @@ class MemoryCluster:
         world, now_s = self._world, self._clock.now()
         while world.ahead and world.ahead[0].at_s <= now_s:
             happening = heapq.heappop(world.ahead)
-            world.now_s = max(world.now_s, happening.at_s)
-            _happen(world, self._laws, happening)
+            if _is_on(world, happening):
+                world.now_s = max(world.now_s, happening.at_s)
+                _happen(world, self._laws, happening)
         world.now_s = max(world.now_s, now_s)
         return world
 
@@ -193,49 +197,52 @@ def _replace(world: World, before: Work, desired: Desired) -> None:
     work.stamp = before.stamp
 
 
-def _happen(world: World, laws: Laws, happening: Happening) -> None:
+def _is_on(world: World, happening: Happening) -> bool:
+    """Whether what was foreseen still holds: its pod, run or node may have changed or gone since."""
     subject = happening.subject
     match happening.kind:
         case Kind.POD_UP | Kind.POD_CRASHES | Kind.PROVISION:
-            if world.due.get(subject) == happening.stamp:
-                _happen_to_pod(world, laws, happening.kind, subject)
+            return world.due.get(subject) == happening.stamp
         case Kind.WORK_DONE | Kind.WORK_FAILS | Kind.WORK_CRASHES:
             work = world.works.get(subject)
-            if work is not None and work.stamp == happening.stamp:
-                _happen_to_work(world, laws, happening.kind, work)
+            return work is not None and work.stamp == happening.stamp
+        case Kind.NODE_WANTED | Kind.DEVICE_REPAIRED:
+            return True
+        case _:
+            return subject in world.nodes
+
+
+def _happen(world: World, laws: Laws, happening: Happening) -> None:
+    subject = happening.subject
+    match happening.kind:
+        case Kind.POD_UP:
+            pods.on_up(world, laws, subject)
+        case Kind.POD_CRASHES:
+            pods.on_pod_crash(world, laws, subject)
+        case Kind.WORK_CRASHES:
+            pods.on_work_crash(world, laws, world.works[subject])
+        case Kind.WORK_DONE:
+            pods.on_work_end(world, world.works[subject], PodPhase.SUCCEEDED, "")
+        case Kind.WORK_FAILS:
+            pods.on_work_end(world, world.works[subject], PodPhase.FAILED, "the program ended with an error")
+        case Kind.PROVISION:
+            provision.on_look(world, laws)
         case _:
             _happen_to_node(world, laws, happening.kind, subject)
+            provision.watch(world, laws)
 
 
-def _happen_to_pod(world: World, laws: Laws, kind: Kind, name: str) -> None:
-    if kind is Kind.PROVISION:
-        provision.on_look(world, laws)
-    elif kind is Kind.POD_UP:
-        pods.on_up(world, laws, name)
-    else:
-        pods.on_pod_crash(world, laws, name)
-
-
-def _happen_to_work(world: World, laws: Laws, kind: Kind, work: Work) -> None:
-    if kind is Kind.WORK_CRASHES:
-        pods.on_work_crash(world, laws, work)
-    elif kind is Kind.WORK_DONE:
-        pods.on_work_end(world, work, PodPhase.SUCCEEDED, "")
-    else:
-        pods.on_work_end(world, work, PodPhase.FAILED, "the program ended with an error")
-
-
-def _happen_to_node(world: World, laws: Laws, kind: Kind, name: str) -> None:
+def _happen_to_node(world: World, laws: Laws, kind: Kind, subject: str) -> None:
     match kind:
         case Kind.NODE_READY:
-            nodes.on_ready(world, laws, name)
+            nodes.on_ready(world, laws, world.nodes[subject])
         case Kind.RECLAIM_NOTICE:
-            nodes.on_notice(world, laws, name)
+            nodes.on_notice(world, laws, world.nodes[subject])
         case Kind.NODE_GONE:
-            nodes.on_gone(world, laws, name)
-        case Kind.NODE_WANTED:
-            nodes.on_wanted(world, laws, name)
+            nodes.on_gone(world, laws, world.nodes[subject])
         case Kind.DEVICE_FAILS:
-            nodes.on_device_fails(world, laws, name)
+            nodes.on_device_fails(world, laws, world.nodes[subject])
+        case Kind.DEVICE_REPAIRED:
+            nodes.on_device_repaired(world, subject)
         case _:
-            nodes.on_device_repaired(world, name)
+            nodes.on_wanted(world, laws, subject)

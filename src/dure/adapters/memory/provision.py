@@ -1,6 +1,6 @@
 """A plain node provisioner for elastic pools, until `scale` decides: boot for pods that wait, remove what idles.
 
-Looks once a minute while there is something to see. It books nodes by counting devices and does not pack; that is
+Looks while there is something to see. It books nodes by counting devices and does not pack; that is
 `scale`'s work, which switches this off (`provision=False`) and calls `scale_pool` instead.
 """
 
@@ -18,28 +18,32 @@ from dure.model.units import WHOLE_MILLI
 # No pod can have this name.
 _LOOK = "(look)"
 _LOOK_S = 60.0
+_LATER_S = 300.0
 # The agent packs within seconds; who still waits after this long found no room.
 _PATIENCE_S = 30.0
 _IDLE_S = 600.0
 
 
 def watch(world: World, laws: Laws) -> None:
-    """Make sure that a look is foreseen; called when pods appear."""
+    """Make sure that a look is foreseen; called when pods or nodes come and go."""
     elastic = any(pool.nodes_max > pool.nodes for pool in laws.spec.pools)
     if laws.provision and elastic and _LOOK not in world.due:
         world.expect(world.now_s + _PATIENCE_S, Kind.PROVISION, _LOOK)
 
 
 def on_look(world: World, laws: Laws) -> None:
+    """Look again soon while a pool can still grow for someone, later while one is larger than it has to be."""
     world.due.pop(_LOOK, None)
     waiting = [pod for pod in world.pods.values() if pod.phase is PodPhase.PENDING]
-    grown = False
+    wanting = {pod.pool for pod in waiting}
+    hungry = grown = False
     for pool in laws.spec.pools:
         if pool.nodes_max > pool.nodes:
             _settle(world, pool, waiting)
             grown |= world.wanted[pool.name] > pool.nodes
-    if grown or waiting:
-        world.expect(world.now_s + _LOOK_S, Kind.PROVISION, _LOOK)
+            hungry |= pool.name in wanting and world.wanted[pool.name] < pool.nodes_max
+    if hungry or grown:
+        world.expect(world.now_s + (_LOOK_S if hungry else _LATER_S), Kind.PROVISION, _LOOK)
 
 
 def _settle(world: World, pool: PoolSpec, waiting: list[Pod]) -> None:
