@@ -17,7 +17,7 @@ from dure.model.workload import Workload
 
 _STEP_S = 300.0
 # What the smallest number of replicas carries on the first accepted class, in multiples of the mean rate.
-_HEADROOM = 1.9
+_HEADROOM = 2.6
 # The mean service time is this part of the latency target.
 _SERVICE_PART = 1 / 6
 _USERS_UTC_OFFSET_S = 9 * HOUR_S

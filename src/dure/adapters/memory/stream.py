@@ -82,11 +82,11 @@ def arrivals(
     first = int((since_s + _OFFICE_UTC_OFFSET_S) // DAY_S)
     last = int((until_s + _OFFICE_UTC_OFFSET_S) // DAY_S)
     found = (
-        (at_s, workload)
+        (at_s, _workload(fleet, catalogue.templates[flow.template], flow, seed, number))
         for flow in _FLOWS
         if _runs_here(fleet, catalogue, flow.template)
         for day in range(first, last + 1)
-        for at_s, workload in _day_of(fleet, catalogue.templates[flow.template], flow, day, seed)
+        for at_s, number in _day_of(flow, day, seed)
         if since_s <= at_s < until_s
     )
     return tuple(sorted(found, key=lambda item: (item[0], item[1].name)))
@@ -121,19 +121,18 @@ def _tenant(fleet: Fleet, position: int) -> str:
     return fleet.tenants[position % len(fleet.tenants)].name
 
 
-def _day_of(fleet: Fleet, template: Workload, flow: Flow, day: int, seed: int) -> Iterator[tuple[Instant, Workload]]:
+def _day_of(flow: Flow, day: int, seed: int) -> Iterator[tuple[Instant, int]]:
+    """When each numbered workload of a day comes, in order."""
     # Day 0 of the epoch was a Thursday.
     weekend = day % 7 in (2, 3)
     kept = (_WEEKEND_KEPT_NIGHTLY if flow.nightly else _WEEKEND_KEPT_OFFICE) if weekend else 1.0
     for slot in range(flow.per_day):
         number = day * flow.per_day + slot
-        name = f"{_tenant(fleet, flow.tenant)}-{flow.stem}-{number % _NUMBERS:04d}"
         if chance.uniform(seed, "kept", flow.stem, flow.tenant, number) < kept:
             at_h = _hour_of(
                 (slot + chance.uniform(seed, "when", flow.stem, flow.tenant, number)) / flow.per_day, flow
             )
-            at_s = day * DAY_S + round(at_h * HOUR_S, 3) - _OFFICE_UTC_OFFSET_S
-            yield at_s, _workload(fleet, template, flow, name, (seed, number))
+            yield day * DAY_S + round(at_h * HOUR_S, 3) - _OFFICE_UTC_OFFSET_S, number
 
 
 def _hour_of(part: float, flow: Flow) -> float:
@@ -147,8 +146,8 @@ def _hour_of(part: float, flow: Flow) -> float:
     return 24.0
 
 
-def _workload(fleet: Fleet, template: Workload, flow: Flow, name: str, key: tuple[int, int]) -> Workload:
-    seed, number = key
+def _workload(fleet: Fleet, template: Workload, flow: Flow, seed: int, number: int) -> Workload:
+    tenant = _tenant(fleet, flow.tenant)
 
     def draw(what: str) -> float:
         return chance.uniform(seed, what, flow.stem, flow.tenant, number)
@@ -159,8 +158,8 @@ def _workload(fleet: Fleet, template: Workload, flow: Flow, name: str, key: tupl
     deadline_s = template.deadline_s or 24.0 * HOUR_S
     return replace(
         template,
-        name=name,
-        tenant=_tenant(fleet, flow.tenant),
+        name=f"{tenant}-{flow.stem}-{number % _NUMBERS:04d}",
+        tenant=tenant,
         gang=flow.gangs[int(draw("gang") * len(flow.gangs))] * template.gang,
         duration_s=duration_s,
         # Nobody asks for the impossible: three times the duration is the least that is promised.
