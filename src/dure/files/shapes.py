@@ -85,8 +85,10 @@ def found_kind(value: Value) -> str:
             return "a mapping"
         case list():
             return "a list"
-        case str() | bool() | int() | float():
-            return shown(value.data if not isinstance(value.data, bool) else str(value.data).lower())
+        case bool():
+            return str(value.data).lower()
+        case str() | int() | float():
+            return shown(value.data)
 
 
 class Text(Shape):

@@ -120,6 +120,7 @@ def _check_share(workload: Workload, profiles: list[AcceleratorProfile], into: R
         return
     if workload.demand.whole and ShareMode.EXCLUSIVE not in workload.share:
         into.at("spec.share", f"{workload.demand.devices} whole devices need the mode 'exclusive'")
+        return
     offered = {mode for profile in profiles for mode in profile.share}
     if not offered & set(workload.share):
         can = ", ".join(sorted(offered))
