@@ -6,7 +6,7 @@ of `dure.model.errors`: `Temporary` where a later try may work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -18,7 +18,7 @@ from dure.model.policy import Policy
 from dure.model.report import Desired, Observed, Report
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant
-from dure.model.units import Instant, Seconds
+from dure.model.units import Instant, Micros, Seconds
 from dure.model.workload import WorkloadRecord, WorkloadStatus
 
 
@@ -104,6 +104,16 @@ class PlanePort(Protocol):
     def write_report(self, report: Report) -> None: ...
 
 
+class Charge(msgspec.Struct, frozen=True):
+    """Money and carbon of one tenant on one cluster; kept as sums by day (UTC)."""
+
+    day: int
+    tenant: str
+    cluster: str
+    micros: Micros
+    carbon_mg: int
+
+
 class Change(msgspec.Struct, frozen=True):
     """A new status of one workload, valid only if the record is still at `version`, with what led to it."""
 
@@ -112,6 +122,7 @@ class Change(msgspec.Struct, frozen=True):
     status: WorkloadStatus
     entries: tuple[JournalEntry, ...] = ()
     events: tuple[Event, ...] = ()
+    charges: tuple[Charge, ...] = ()
 
 
 class StorePort(Protocol):
@@ -120,6 +131,12 @@ class StorePort(Protocol):
     Writes of the deciding loop carry a fencing `token` and fail with `Conflict` once another leader has a newer one.
     Lists are sorted: workloads by submission then name, journal and events by `seq`.
     """
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """A wake-up, not a message: whoever is woken reads the store. Answers how to unsubscribe."""
+        ...
+
+    def close(self) -> None: ...
 
     def acquire_lease(self, holder: str, now_s: Instant, ttl_s: Seconds) -> int | None:
         """A fencing token if `holder` is leader now (renewing keeps the token), else None."""
@@ -158,7 +175,13 @@ class StorePort(Protocol):
 
     def list_events(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[Event, ...]: ...
 
-    def write_report(self, report: Report) -> None: ...
+    def list_charges(self, since_day: int, until_day: int) -> tuple[Charge, ...]:
+        """Sums by day, tenant and cluster for days since <= day < until; a day is `at_s // 86400`."""
+        ...
+
+    def write_report(self, report: Report) -> None:
+        """Kept if newer than the one there; its decisions go into the journal in the same transaction."""
+        ...
 
     def list_reports(self) -> tuple[Report, ...]:
         """The newest report of each cluster, sorted by cluster; an older one never replaces a newer."""
