@@ -25,6 +25,7 @@ from dure.files.quantities import (
     PRICE_HOUR,
     PRICE_KWH,
 )
+from dure.files.reading import Reading
 from dure.files.shapes import (
     NAME,
     WORDS,
@@ -35,7 +36,6 @@ from dure.files.shapes import (
     MapOf,
     Number,
     Quantity,
-    Reading,
     Record,
     Schema,
     Shape,

@@ -9,7 +9,7 @@ import fnmatch
 
 from dure.files.known import Known, hint
 from dure.files.problem import nearest_of
-from dure.files.shapes import Reading
+from dure.files.reading import Reading
 from dure.model.accelerator import AcceleratorProfile, ShareMode
 from dure.model.demand import on_class
 from dure.model.units import WHOLE_MILLI, gib, percent

@@ -12,7 +12,7 @@ from dure.files import read_text
 from dure.files.builtin import catalogue, demo_fleet
 from dure.files.dump import Kinded, dump_yaml, to_dict, to_json, to_yaml
 from dure.files.kind import KINDS
-from dure.files.shapes import Reading
+from dure.files.reading import Reading
 from dure.files.yaml import parse
 from tests.unit.files.strategies import fleets, policies, tenants, workloads
 

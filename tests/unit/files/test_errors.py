@@ -121,7 +121,7 @@ def test_a_wrong_fleet_is_told_why(old: str, new: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("memory: 20GiB", "memory: 40GiB", "f.yaml:7:31: spec.demand.memory: 40 GiB per device is more than any accepted class has; the largest is a10g with 24 GiB"),
+        ("memory: 20GiB", "memory: 40GiB", "f.yaml:7:32: spec.demand.memory: 40 GiB per device is more than any accepted class has; the largest is a10g with 24 GiB"),
         ("devices: 1", "compute: 150%", "spec.demand.compute: 150 % is more than a whole device"),
         ("memory: 20GiB", "compute: 50%", "a share is asked for beside 1 whole devices"),
         ("devices: 1, memory: 20GiB", "cpu: 4", "spec.demand: asks for nothing"),
@@ -276,7 +276,8 @@ def test_a_folder_stands_for_its_files(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_text(FLEET)
     (tmp_path / "notes.txt").write_text("not YAML: [")
     documents = read_files([tmp_path])
-    assert [each.name for each in (*documents.fleets, *documents.workloads)] == ["f", "w"]
+    assert [fleet.name for fleet in documents.fleets] == ["f"]
+    assert [workload.name for workload in documents.workloads] == ["w"]
 
 
 def test_a_request_body_gets_the_same_checks() -> None:

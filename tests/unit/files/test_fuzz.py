@@ -13,8 +13,9 @@ from dure.model.errors import InvalidInput
 
 EXAMPLES = [path.read_bytes() for path in sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))]
 TOKENS = [
-    b"[", b"]", b"{", b"}", b":", b"-", b"&a ", b"*a", b"<<: ", b"!!int ", b"'", b'"', b"\t", b"\n", b"#", b"|", b">", b"%",
-    b"---\n", b"...\n", b"null", b".nan", b"-1", b"1e999", b"\x00", b"\xff", b"\xef\xbb\xbf", b"? ", b"9999999999999999999999",
+    b"[", b"]", b"{", b"}", b":", b"-", b"&a ", b"*a", b"<<: ", b"!!int ", b"'", b'"', b"\t", b"\n", b"#", b"|", b">",
+    b"%", b"---\n", b"...\n", b"null", b".nan", b"-1", b"1e999", b"\x00", b"\xff", b"\xef\xbb\xbf", b"? ",
+    b"9999999999999999999999",
 ]  # fmt: skip
 PATIENT = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from dure.files.hours import Hourly, standard_hours, to_local, to_utc
 from dure.files.quantities import PRICE_HOUR
-from dure.files.shapes import Quantity, Reading
+from dure.files.reading import Reading
+from dure.files.shapes import Quantity
 from dure.files.yaml import from_plain
 from dure.model.tariff import Weekly
 from dure.model.units import MICROS
