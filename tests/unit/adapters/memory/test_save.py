@@ -8,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from dure.adapters.memory.cluster import MemoryCluster
 from dure.adapters.memory.laws import DEMO
+from dure.adapters.memory.world import restore
 from dure.model.errors import InvalidInput
 from dure.model.tariff import Capacity
 from tests.fixtures.embedded import Bench
@@ -59,12 +59,13 @@ def test_another_seed_gives_another_life() -> None:
 
 def test_the_pod_template_of_a_workload_survives() -> None:
     bench = Bench(BIG)
-    spec = replace(training("t"), template=msgspec.Raw(b'{"spec":{"containers":[]}}'))
+    spec = replace(training("t"), template='{"spec":{"containers":[]}}')
     bench.port.apply(desired(spec))
     saved = bench.port.save()
     bench.port.restore(saved)
     assert bench.port.save() == saved
-    assert b'"template":{"spec":{"containers":[]}}' in saved
+    (work,) = restore(saved).works.values()
+    assert work.desired.spec == spec
 
 
 def test_the_state_of_another_cluster_is_refused() -> None:
