@@ -257,14 +257,14 @@ class MapOf(Shape):
 
 
 class Free(Shape):
-    """Anything, kept as JSON: a pod template is Kubernetes' business."""
+    """Anything, kept as JSON text: a pod template is Kubernetes' business."""
 
     kind = "a mapping"
 
     def read(self, value: Value, path: str, into: Reading) -> Any:
         if not isinstance(value.data, dict):
             return self.mismatch(value, path, into)
-        return msgspec.Raw(msgspec.json.encode(value.plain()))
+        return msgspec.json.encode(value.plain()).decode()
 
     def schema(self) -> Schema:
         return {"type": "object"}

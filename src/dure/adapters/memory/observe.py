@@ -22,6 +22,9 @@ def state(world: World) -> ClusterState:
     )
 
 
+_SCRAPE_S = 60.0
+
+
 class Progress:
     """The progress of every workload; what cannot have changed since the last look is not computed again."""
 
@@ -42,9 +45,9 @@ class Progress:
 
 
 def _fresh_until_s(world: World, work: Work) -> Instant:
-    """Requests are counted at every look; safe work grows at checkpoints; the rest changes only with the pods."""
+    """Requests are read once a minute, as a scraper would; safe work grows at checkpoints; all else with the pods."""
     if work.counted_s is not None:
-        return world.now_s
+        return world.now_s + _SCRAPE_S
     every_s = work.desired.spec.checkpoint_s
     if work.since_s is None or every_s <= 0:
         return math.inf

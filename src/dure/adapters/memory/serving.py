@@ -62,6 +62,9 @@ def good_part(spec: Workload, rate_per_s: float, ready: int, speed: float) -> fl
     """The share of requests answered within the latency target (all that are answered, if there is none)."""
     if ready == 0:
         return 0.0
+    if not spec.demand.whole:
+        # A share is measured on the first class and given in full: a slower device gives more of itself.
+        speed = 1.0
     capacity = spec.rate_per_s * _HEADROOM * speed * ready / max(1, spec.replicas.min)
     load = rate_per_s / capacity
     if spec.slo.latency_p95_ms is None:

@@ -49,18 +49,18 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 _FLOWS = (
-    Flow(0, "finetune-7b", "tune", 16),
-    Flow(0, "train-recommender", "rank", 14, urgent=0.25),
-    Flow(0, "embed-corpus", "embed", 68, gangs=(1, 1, 2, 4), nightly=True),
-    Flow(0, "transcribe-calls", "calls", 44, gangs=(1, 2)),
-    Flow(1, "train-vision", "train", 46, gangs=(1, 1, 2, 2, 4, 8)),
-    Flow(1, "score-frames", "frames", 68, gangs=(1, 2, 4), stretch=2.0, nightly=True),
-    Flow(1, "render-images", "render", 38, gangs=(1, 2), stretch=1.5),
-    Flow(2, "finetune-7b", "tune", 14, urgent=0.0),
+    Flow(0, "finetune-7b", "tune", 16, stretch=1.3),
+    Flow(0, "train-recommender", "rank", 14, stretch=1.3, urgent=0.25),
+    Flow(0, "embed-corpus", "embed", 68, gangs=(1, 1, 2, 4), stretch=2.5, nightly=True),
+    Flow(0, "transcribe-calls", "calls", 44, gangs=(1, 2), stretch=3.0),
+    Flow(1, "train-vision", "train", 46, gangs=(1, 1, 2, 2, 4, 8), stretch=1.3),
+    Flow(1, "score-frames", "frames", 68, gangs=(1, 2, 4), stretch=5.0, nightly=True),
+    Flow(1, "render-images", "render", 38, gangs=(1, 2), stretch=4.0),
+    Flow(2, "finetune-7b", "tune", 14, stretch=1.5, urgent=0.0),
     Flow(2, "pretrain-13b", "pretrain", 2, stretch=0.5, urgent=0.0),
     # Wants a whole hall of devices at once: it has to wait, and the reasons show why.
     Flow(2, "pretrain-13b", "grand", 1, gangs=(2,), stretch=0.15, urgent=1.0),
-    Flow(2, "render-images", "sweep", 14, gangs=(1, 4), stretch=2.0, urgent=0.0),
+    Flow(2, "render-images", "sweep", 14, gangs=(1, 4), stretch=5.0, urgent=0.0),
 )
 _STANDING = (
     Standing(0, "serve-chat-7b", "chat", Replicas(3, 10), 18.0),

@@ -165,7 +165,6 @@ class World(msgspec.Struct):
 
 
 def save(world: World) -> bytes:
-    # JSON, because a pod template inside a workload is raw JSON.
     return _ENCODER.encode(world)
 
 
