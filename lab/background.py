@@ -36,7 +36,9 @@ class Held:
 
 
 def run_folder() -> Path:
-    return default_root() / "run"
+    """`$DURE_LAB_RUN`, or a folder in the cache; one lab can be up per folder."""
+    named = os.environ.get("DURE_LAB_RUN")
+    return Path(named) if named else default_root() / "run"
 
 
 def up(clusters: list[str], kueue: Collection[str], nodes: Path | None) -> Held:
@@ -53,10 +55,14 @@ def up(clusters: list[str], kueue: Collection[str], nodes: Path | None) -> Held:
     with (folder / "holder.log").open("ab") as log:
         root = Path(__file__).parent.parent
         holder = subprocess.Popen(command, cwd=root, stdout=log, stderr=log, start_new_session=True)
-    while not (folder / "held.json").exists():
-        if holder.poll() is not None:
-            raise LabError(f"the lab did not start:\n{(folder / 'holder.log').read_text()}")
-        time.sleep(POLL_S)
+    try:
+        while not (folder / "held.json").exists():
+            if holder.poll() is not None:
+                raise LabError(f"the lab did not start:\n{(folder / 'holder.log').read_text()}")
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        holder.kill()
+        raise
     found = held()
     if found is None:
         raise LabError(f"the lab ended at once; see {folder}")

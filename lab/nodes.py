@@ -105,14 +105,22 @@ def node_groups(spec: str | Path | list[Json]) -> list[NodeGroup]:
     """Parse a path, YAML text, or already loaded groups."""
     if isinstance(spec, Path):
         spec = spec.read_text()
-    groups = yaml.safe_load(spec)["nodes"] if isinstance(spec, str) else spec
+    groups = _listed(yaml.safe_load(spec)) if isinstance(spec, str) else spec
     return [_parse(group) for group in groups]
+
+
+def _listed(document: object) -> list[Json]:
+    if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
+        raise LabError("a file of fake nodes has one key, `nodes`, with a list of groups; see lab/README.md")
+    return list(document["nodes"])
 
 
 def _parse(raw: Json) -> NodeGroup:
     where = f"node group {raw.get('group', raw)!r}"
     values: dict[str, Any] = dict(raw)
     _reject_unknown(NodeGroup, values, where)
+    if not values.get("group"):
+        raise LabError(f"{where} has no name; give it `group: NAME`")
     if values.get("gpu") is not None:
         _reject_unknown(Gpu, values["gpu"], f"gpu of {where}")
         values["gpu"] = Gpu(**values["gpu"])

@@ -85,6 +85,8 @@ def test_other_vendors_resources_are_taken_as_they_are() -> None:
             "unknown key 'instance_typ' in node group 'x'; did you mean instance_type",
         ),
         ("nodes: [{group: x, gpu: {coutn: 1}}]", "unknown key 'coutn' in gpu of node group 'x'; did you mean count"),
+        ("[]", "has one key, `nodes`, with a list of groups"),
+        ("nodes: [{count: 2}]", "has no name; give it `group: NAME`"),
         ("nodes: [{group: x, sharing: {mode: magic}}]", "'magic' is not one of none, time-slicing, mps"),
     ],
 )
