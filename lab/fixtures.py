@@ -18,6 +18,8 @@ from lab.lab import Lab
 LabFactory = Callable[..., Lab]
 
 
+# First, because pytest-xdist reads the groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Lab tests run on one worker, so that they share one lab; where there can be none they are skipped."""
     chosen = [item for item in items if item.get_closest_marker("lab")]

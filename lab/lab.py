@@ -11,6 +11,7 @@ the block ends with an error the folder with all logs is kept and named.
 import atexit
 import shutil
 import tempfile
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,10 @@ from lab.errors import LabError
 from lab.ports import Ports
 from lab.process import Component
 from lab.progress import say
+
+PREFIX = "dure-lab-run-"
+# Folders with logs of failed or killed labs are of interest for that long.
+KEPT_S = 2 * 24 * 3600
 
 
 class Lab:
@@ -92,7 +97,8 @@ class Lab:
         """Build what is missing, start etcd, then all API servers side by side, then the rest."""
         binaries = self._binaries()
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="dure-lab-"))
+            _sweep()
+            self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.folder.mkdir(parents=True, exist_ok=True)
         atexit.register(self._stop_late)
         port = self._ports.take()
@@ -150,3 +156,10 @@ def _programs(name: str, kueue: Collection[str], off: Mapping[str, Collection[st
     if unknown := unwanted - set(OPTIONAL):
         raise LabError(f"{', '.join(sorted(unknown))} cannot be left out; only {', '.join(OPTIONAL)} can")
     return frozenset(set(OPTIONAL) - unwanted | ({KUEUE} if name in kueue else set()))
+
+
+def _sweep() -> None:
+    """Remove what labs that failed or were killed left behind some days ago."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        if time.time() - folder.stat().st_mtime > KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)

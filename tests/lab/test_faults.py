@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.cluster import OPTIONAL
 from lab.errors import ComponentFailed, LabError
 from lab.fixtures import LabFactory
 from lab.lab import Lab
@@ -147,7 +148,7 @@ def test_killed_api_server_and_etcd_come_back_with_their_data(lab_factory: LabFa
 
 @pytest.mark.lab
 def test_a_cluster_goes_without_what_was_turned_off(lab_factory: LabFactory) -> None:
-    bare = lab_factory(["bare"], off={"bare": {"kube-scheduler", "kwok", "kube-controller-manager"}})["bare"]
+    bare = lab_factory(["bare"], off={"bare": OPTIONAL})["bare"]
     assert set(bare.programs) == {"etcd", "kube-apiserver"}
     assert bare.api.get("/api/v1/namespaces/default")["status"]["phase"] == "Active"
     with pytest.raises(ComponentFailed, match="cluster bare has no kwok; it has etcd, kube-apiserver"):
@@ -156,10 +157,22 @@ def test_a_cluster_goes_without_what_was_turned_off(lab_factory: LabFactory) -> 
 
 @pytest.mark.lab
 def test_after_an_error_the_logs_are_kept_and_after_success_they_go(tmp_path: Path) -> None:
-    off = {"x": {"kube-scheduler", "kwok", "kube-controller-manager"}}
+    off = {"x": OPTIONAL}
     with pytest.raises(ZeroDivisionError), Lab(["x"], off=off, folder=tmp_path / "bad"):
         _ = 1 / 0
     assert (tmp_path / "bad" / "x" / "kube-apiserver.log").exists()
     with Lab(["x"], off=off, folder=tmp_path / "good"):
         pass
     assert not (tmp_path / "good").exists()
+
+
+@pytest.mark.lab
+def test_folders_of_labs_killed_days_ago_are_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    old, new = tmp_path / "dure-lab-run-old", tmp_path / "dure-lab-run-new"
+    old.mkdir()
+    new.mkdir()
+    os.utime(old, (0, 0))
+    with Lab(["x"], off={"x": OPTIONAL}):
+        assert not old.exists()
+        assert new.exists()
