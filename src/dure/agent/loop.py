@@ -9,13 +9,16 @@ from collections.abc import Sequence
 
 from dure.agent.view import devices_of, warm_models
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterState
+from dure.model.cluster import ClusterState, VNodePool
 from dure.model.decision import Bind, Decision, Evict, Hold, Resize
 from dure.model.errors import Conflict, Temporary
 from dure.model.fleet import PoolSpec
-from dure.model.report import Desired, Observed, Report
+from dure.model.report import Desired, DeviceView, Observed, Report
 from dure.pack import pack, pools_of
 from dure.ports import Clock, ClusterPort, PlanePort
+
+# Figures count as fresh for several minutes, so a quiet cluster may be quiet for one.
+REPORT_EVERY_S = 60.0
 
 
 class Agent:
@@ -33,20 +36,23 @@ class Agent:
         self._told: dict[str, tuple[str, Hold]] = {}
         self._unsent: list[Decision] = []
         self._packed = ""
+        self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
+        self._sent: Report | None = None
 
     def cycle(self) -> bool:
         """Answers whether anything was done here; the plane being away is not an error."""
-        changed = self._converge()
+        observed = self.cluster.fetch_observed()
+        changed = self._converge({one.uid: one for one in observed})
         state = self.cluster.fetch_state()
         if state.version != self._packed:
             decisions = pack(state, self.catalogue)
             if self._act(decisions):
                 changed, state = True, self.cluster.fetch_state()
             self._packed = state.version
-        self._report(state)
+        self._report(state, self.cluster.fetch_observed() if changed else observed)
         return changed
 
-    def _converge(self) -> bool:
+    def _converge(self, observed: dict[str, Observed]) -> bool:
         """Make the cluster's objects what the plane wants; leave all as it is when the plane does not answer."""
         try:
             desired = {one.uid: one for one in self.plane.fetch_desired(self.cluster.name)}
@@ -54,9 +60,8 @@ class Agent:
             self.plane_away = True
             return False
         self.plane_away = False
-        observed = {one.uid: one for one in self.cluster.fetch_observed()}
         changed = False
-        for uid in observed.keys() - desired.keys():
+        for uid in sorted(observed.keys() - desired.keys()):
             self.cluster.delete(uid)
             changed = True
         for uid, wanted in sorted(desired.items()):
@@ -96,24 +101,31 @@ class Agent:
         self._told[hold.pod] = (message, hold)
         self._unsent.append(hold)
 
-    def _report(self, state: ClusterState) -> None:
-        report = Report(
-            cluster=self.cluster.name,
-            at_s=self.clock.now(),
-            version=state.version,
-            pools=pools_of(state, self.catalogue, self.pools, warm_models(state)),
-            observed=self.cluster.fetch_observed(),
-            devices=devices_of(state),
-            decisions=tuple(self._unsent),
-        )
+    def _report(self, state: ClusterState, observed: tuple[Observed, ...]) -> None:
+        """Tell the plane what is new; without news only now and then, so that it knows the agent lives."""
+        if state.version != self._view[0]:
+            pools = pools_of(state, self.catalogue, self.pools, warm_models(state))
+            self._view = (state.version, pools, devices_of(state))
+        _, pools, devices = self._view
+        decisions = tuple(self._unsent)
+        report = Report(self.cluster.name, self.clock.now(), state.version, pools, observed, devices, decisions)
+        if not self._news(report):
+            return
         try:
             self.plane.write_report(report)
         except Temporary:
             self.plane_away = True
             return
         self._unsent.clear()
+        self._sent = report
         waiting = {pod.name for pod in state.pods if not pod.node}
         self._told = {pod: told for pod, told in self._told.items() if pod in waiting}
+
+    def _news(self, report: Report) -> bool:
+        before = self._sent
+        if before is None or report.at_s - before.at_s >= REPORT_EVERY_S or report.decisions:
+            return True
+        return report.version != before.version or report.observed != before.observed
 
 
 def _differs(wanted: Desired, seen: Observed | None) -> bool:

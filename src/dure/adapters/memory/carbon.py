@@ -7,6 +7,7 @@ is unknown, which is `None` and never zero.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 
@@ -69,6 +70,7 @@ class MemoryCarbon:
         )
 
 
+@functools.lru_cache(maxsize=1 << 16)
 def intensity(grid: str, hour: int, seed: int) -> float | None:
     """g/kWh in this hour since 1970 UTC; `None` for a grid that the demo does not know."""
     shape = _GRIDS.get(grid)
