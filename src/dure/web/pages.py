@@ -13,7 +13,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
 import dure
-from dure.web.assets import Asset, assets, plotly_script
+from dure.web.assets import Asset, assets, plotly_script, plotly_style_markers
 
 
 @get("/", include_in_schema=False, sync_to_thread=False)
@@ -52,4 +52,4 @@ def _file(request: Request[Any, Any, Any], asset: Asset) -> Response[bytes]:
 def _rendered() -> bytes:
     source = (resources.files("dure.web") / "templates" / "fleet.html").read_text("utf-8")
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
-    return template.render(version=dure.__version__).encode()
+    return template.render(version=dure.__version__, style_markers=plotly_style_markers()).encode()

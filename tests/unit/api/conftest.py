@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from litestar.testing import TestClient
 
 from dure.api.app import App, create_app
 from dure.api.auth import Keys
-from dure.api.gate import Gate
 from dure.api.server import Server, open_socket
 from dure.web.pages import pages
+from tests.unit.api.clients import TOKEN, Client
 from tests.unit.api.small_world import SmallWorld
-
-TOKEN = "a-token-of-sufficient-length"
 
 
 @pytest.fixture
@@ -28,14 +27,15 @@ def app(world: SmallWorld) -> App:
 
 
 @pytest.fixture
-def stranger(app: App) -> Iterator[TestClient[Gate]]:
+def stranger(app: App) -> Iterator[Client]:
     """A client without token or cookie."""
-    with TestClient(app.asgi, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+    asgi: Any = app.asgi
+    with TestClient(asgi, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         yield client
 
 
 @pytest.fixture
-def client(stranger: TestClient[Gate]) -> TestClient[Gate]:
+def client(stranger: Client) -> Client:
     stranger.headers["authorization"] = f"Bearer {TOKEN}"
     return stranger
 

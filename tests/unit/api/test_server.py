@@ -9,7 +9,7 @@ import pytest
 
 from dure.api.server import Server, open_socket
 from dure.model.errors import Permanent
-from tests.unit.api.conftest import TOKEN
+from tests.unit.api.clients import TOKEN
 from tests.unit.api.small_world import HELD
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from dure.api.server import Server
 from dure.api.stream import BATCH, GREETING, HEARTBEAT, Stream
-from tests.unit.api.conftest import TOKEN
+from tests.unit.api.clients import TOKEN
 from tests.unit.api.small_world import SmallWorld
 
 HEADERS = {"authorization": f"Bearer {TOKEN}", "accept": "text/event-stream"}
