@@ -13,4 +13,6 @@ class Entry(NamedTuple):
     help: str
 
 
-BENCHES: dict[str, Entry] = {}
+BENCHES: dict[str, Entry] = {
+    "api": Entry("dure.bench.api", "GET of one workload against a bare Litestar handler."),
+}
