@@ -6,7 +6,7 @@ of `dure.model.errors`: `Temporary` where a later try may work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -131,6 +131,12 @@ class StorePort(Protocol):
     Writes of the deciding loop carry a fencing `token` and fail with `Conflict` once another leader has a newer one.
     Lists are sorted: workloads by submission then name, journal and events by `seq`.
     """
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """A wake-up, not a message: whoever is woken reads the store. Answers how to unsubscribe."""
+        ...
+
+    def close(self) -> None: ...
 
     def acquire_lease(self, holder: str, now_s: Instant, ttl_s: Seconds) -> int | None:
         """A fencing token if `holder` is leader now (renewing keeps the token), else None."""

@@ -9,13 +9,16 @@ from collections.abc import Sequence
 
 from dure.agent.view import devices_of, warm_models
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterState
+from dure.model.cluster import ClusterState, VNodePool
 from dure.model.decision import Bind, Decision, Evict, Hold, Resize
 from dure.model.errors import Conflict, Temporary
 from dure.model.fleet import PoolSpec
-from dure.model.report import Desired, Observed, Report
+from dure.model.report import Desired, DeviceView, Observed, Report
 from dure.pack import pack, pools_of
 from dure.ports import Clock, ClusterPort, PlanePort
+
+# Figures count as fresh for several minutes, so a quiet cluster may be quiet for one.
+REPORT_EVERY_S = 60.0
 
 
 class Agent:
@@ -33,6 +36,8 @@ class Agent:
         self._told: dict[str, tuple[str, Hold]] = {}
         self._unsent: list[Decision] = []
         self._packed = ""
+        self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
+        self._sent: Report | None = None
 
     def cycle(self) -> bool:
         """Answers whether anything was done here; the plane being away is not an error."""
@@ -97,23 +102,31 @@ class Agent:
         self._unsent.append(hold)
 
     def _report(self, state: ClusterState) -> None:
-        report = Report(
-            cluster=self.cluster.name,
-            at_s=self.clock.now(),
-            version=state.version,
-            pools=pools_of(state, self.catalogue, self.pools, warm_models(state)),
-            observed=self.cluster.fetch_observed(),
-            devices=devices_of(state),
-            decisions=tuple(self._unsent),
-        )
+        """Tell the plane what is new; without news only now and then, so that it knows the agent lives."""
+        if state.version != self._view[0]:
+            pools = pools_of(state, self.catalogue, self.pools, warm_models(state))
+            self._view = (state.version, pools, devices_of(state))
+        _, pools, devices = self._view
+        observed = self.cluster.fetch_observed()
+        decisions = tuple(self._unsent)
+        report = Report(self.cluster.name, self.clock.now(), state.version, pools, observed, devices, decisions)
+        if not self._news(report):
+            return
         try:
             self.plane.write_report(report)
         except Temporary:
             self.plane_away = True
             return
         self._unsent.clear()
+        self._sent = report
         waiting = {pod.name for pod in state.pods if not pod.node}
         self._told = {pod: told for pod, told in self._told.items() if pod in waiting}
+
+    def _news(self, report: Report) -> bool:
+        before = self._sent
+        if before is None or report.at_s - before.at_s >= REPORT_EVERY_S or report.decisions:
+            return True
+        return report.version != before.version or report.observed != before.observed
 
 
 def _differs(wanted: Desired, seen: Observed | None) -> bool:

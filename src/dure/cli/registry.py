@@ -23,6 +23,8 @@ PEOPLE = "For people who run and pay"
 
 COMMANDS: dict[str, Entry] = {
     "version": Entry("dure.cli.version", "Print the version.", RUN),
+    "check": Entry("dure.cli.check", "Validate files without a server.", ASK),
+    "schema": Entry("dure.cli.schema", "Print the JSON Schema of a kind, for editors.", ASK),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {}

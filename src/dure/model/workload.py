@@ -125,7 +125,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `leaving_s` is set when a placement was taken back and its cluster has not yet confirmed that nothing of it is
     left; only then may the workload get another home. Money and carbon are accrued up to `billed_until_s`, so that
-    no hour is paid twice whatever is repeated.
+    no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes.
     """
 
     phase: Phase = Phase.PENDING
@@ -144,6 +144,8 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     carbon_g: Grams = 0.0
     requests: int = 0
     requests_good: int = 0
+    requests_before: int = 0
+    requests_good_before: int = 0
     message: str = ""
 
 

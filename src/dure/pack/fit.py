@@ -195,16 +195,17 @@ def _geometric(demand: Demand, room: DeviceRoom, mode: ShareMode, geometry: Geom
 
 def _best_start(profile: SliceProfile, room: DeviceRoom, geometry: Geometry) -> int | None:
     """The legal free start that leaves the most placements open for later."""
-    if not _countable(profile, room, geometry):
-        return None
+    free = _free_starts(profile, room, geometry)
     width = (1 << profile.slots) - 1
-    free = [start for start in profile.starts if not room.mask & (width << start)]
     return max(free, key=lambda start: (_open_after(room.mask | (width << start), geometry), -start), default=None)
 
 
-def _countable(profile: SliceProfile, room: DeviceRoom, geometry: Geometry) -> bool:
+def _free_starts(profile: SliceProfile, room: DeviceRoom, geometry: Geometry) -> list[int]:
     left = geometry.compute_slices - room.compute_slices
-    return profile.compute_slices <= left and room.instances.get(profile.name, 0) < profile.max_instances
+    if profile.compute_slices > left or room.instances.get(profile.name, 0) >= profile.max_instances:
+        return []
+    width = (1 << profile.slots) - 1
+    return [start for start in profile.starts if not room.mask & (width << start)]
 
 
 def _open_after(mask: int, geometry: Geometry) -> int:
@@ -217,7 +218,6 @@ def largest_free(room: DeviceRoom, mode: ShareMode) -> int:
     geometry = room.profile.geometry(mode)
     if geometry is None:
         return room.memory_mib if mode is not ShareMode.EXCLUSIVE or room.empty else 0
-    fitting = (
-        profile.memory_mib for profile in geometry.profiles if _best_start(profile, room, geometry) is not None
-    )
-    return max(fitting, default=0)
+    if room.empty:
+        return max(profile.memory_mib for profile in geometry.profiles)
+    return max((one.memory_mib for one in geometry.profiles if _free_starts(one, room, geometry)), default=0)

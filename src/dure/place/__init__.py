@@ -4,6 +4,6 @@
 chooses.
 """
 
-from dure.place.cheapest import options_for, place
+from dure.place.cheapest import Offer, options_for, place
 
-__all__ = ["options_for", "place"]
+__all__ = ["Offer", "options_for", "place"]

@@ -39,16 +39,15 @@ def _progress(
         ready=seen.ready,
         started_s=status.started_s if status.started_s is not None else seen.started_s,
         done_s=max(status.done_s, seen.done_s),
-        requests=max(status.requests, seen.requests),
-        requests_good=max(status.requests_good, seen.requests_good),
+        requests=status.requests_before + seen.requests,
+        requests_good=status.requests_good_before + seen.requests_good,
     )
     if spec.type is not WorkloadType.SERVING and seen.succeeded >= placement.replicas:
         return _ended(status, Phase.DONE, seen)
     if seen.failed and not seen.lost and status.restarts >= MAX_RESTARTS:
         return _ended(status, Phase.FAILED, seen)
     if seen.lost or seen.failed:
-        reason = Reason.SPOT_RECLAIMED if "reclaim" in seen.lost else None
-        return leave(status, now_s, seen.lost or seen.message or "a pod failed", reason, restart=True)
+        return leave(status, now_s, seen.lost or seen.message or "a pod failed", _code(seen.lost), restart=True)
     if seen.ready:
         return msgspec.structs.replace(status, phase=Phase.RUNNING, message="", held=())
     if seen.bound:
@@ -67,6 +66,12 @@ def leave(
     return msgspec.structs.replace(
         status, leaving_s=now_s, message=message, held=held, ready=0, restarts=status.restarts + restart
     )
+
+
+def _code(lost: str) -> Reason | None:
+    """The reason code that stands before the colon, if it is one of ours."""
+    code = lost.partition(":")[0]
+    return Reason(code) if code in set(Reason) else None
 
 
 def _left(status: WorkloadStatus, report: Report) -> WorkloadStatus:
