@@ -16,9 +16,7 @@ GAMMA = 2.0
 
 
 @njit(cache=True)
-def rank(
-    waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, weight: Reals, out: Places
-) -> None:
+def rank(waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, weight: Reals, out: Places) -> None:
     """Write each waiting request's place into `out` (0 goes first); idle tenants keep the last places."""
     tenants = waiting.shape[0]
     queue = 0.0
@@ -42,7 +40,7 @@ def rank(
 @njit(cache=True)
 def worth(latency: float, target: float) -> float:
     """Q of equation 2: one on time, falling with lateness."""
-    return 1.0 if latency <= target else (target / latency) ** GAMMA
+    return 1.0 if latency <= target else float((target / latency) ** GAMMA)
 
 
 @njit(cache=True)

@@ -22,9 +22,7 @@ that is almost done on time must not be dropped at the last moment."""
 
 
 @njit(cache=True)
-def rank(
-    waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, weight: Reals, out: Places
-) -> None:
+def rank(waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, weight: Reals, out: Places) -> None:
     """Write each waiting request's place into `out` (0 goes first); idle tenants keep the last places."""
     tenants = waiting.shape[0]
     due = np.empty(tenants, np.int64)
@@ -52,9 +50,7 @@ def rank(
 
 
 @njit(cache=True)
-def _shortest(
-    out: Places, due: Places, count: int, none: int, left: Reals, age: Reals, target: Reals
-) -> int:
+def _shortest(out: Places, due: Places, count: int, none: int, left: Reals, age: Reals, target: Reals) -> int:
     best = -1
     least = 0.0
     for at in range(count):

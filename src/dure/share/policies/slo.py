@@ -13,9 +13,7 @@ from dure.share.policies.arrays import Flags, Places, Reals
 
 
 @njit(cache=True)
-def rank(
-    waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, weight: Reals, out: Places
-) -> None:
+def rank(waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, weight: Reals, out: Places) -> None:
     """Write each waiting request's place into `out` (0 goes first); idle tenants keep the last places."""
     tenants = waiting.shape[0]
     for k in range(tenants):

@@ -22,8 +22,7 @@ EPS = 1e-8
 @njit(cache=True)
 def simulate(g: Gpu, system: int, policy: int, trace: np.ndarray) -> int:
     """Run every request to its end. Returns how many rows of `trace` were written."""
-    written = 0
-    _open(g)
+    written: int = 0
     while True:
         _arrive(g, system, policy)
         _step(g, system)
@@ -37,12 +36,6 @@ def simulate(g: Gpu, system: int, policy: int, trace: np.ndarray) -> int:
         written = _finish(g, system, policy, trace, written)
         if g.world[0].closed and _exhausted(g):
             return written
-
-
-@njit(cache=True)
-def _open(g: Gpu) -> None:
-    for k in range(g.tenants.shape[0]):
-        g.tenants[k].arrived = g.gap[k, 0]
 
 
 @njit(cache=True)
@@ -179,15 +172,15 @@ def _exhausted(g: Gpu) -> bool:
     requests = g.gap.shape[1]
     if requests == 1:
         return False
+    ended = 0
     for k in range(g.tenants.shape[0]):
-        if g.tenants[k].request >= requests:
-            return True
-    return False
+        ended += g.tenants[k].request >= requests
+    return ended > 0
 
 
 @njit(cache=True)
 def _inside(g: Gpu) -> bool:
+    inside = 0
     for k in range(g.tenants.shape[0]):
-        if g.tenants[k].live:
-            return True
-    return False
+        inside += g.tenants[k].live
+    return inside > 0

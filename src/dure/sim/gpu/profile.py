@@ -103,7 +103,8 @@ def _durations(count: int, total: float) -> NDArray[np.float64]:
     """Log-normal quantiles in a scattered order, summing to `total`."""
     normal = NormalDist()
     times = np.exp(SPREAD * np.array([normal.inv_cdf((i + 0.5) / count) for i in range(count)]))
-    return (times * (total / times.sum()))[_scatter(count)]
+    scaled: NDArray[np.float64] = times * (total / times.sum())
+    return scaled[_scatter(count)]
 
 
 def _scatter(count: int) -> NDArray[np.int64]:

@@ -60,7 +60,7 @@ def gather(g: Gpu, chosen: np.ndarray) -> None:
             if not g.tenants[k].live:
                 continue
             at = g.tenants[k].kernel + chosen[k]
-            share = min(max(int(round(g.tenants[k].quota * parts)), 1), parts) - 1
+            share = min(max(round(g.tenants[k].quota * parts), 1), parts) - 1
             tau = g.tau[g.tenants[k].first + at - 1, share] if at > 0 else 0.0
             if g.tenants[k].target > 0.0:
                 tau *= g.tenants[k].target / g.tau[g.tenants[k].first + g.tenants[k].count - 1, share]
