@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["lab.fixtures"]
+
 _counter = itertools.count()
 
 

@@ -41,17 +41,18 @@ class Agent:
 
     def cycle(self) -> bool:
         """Answers whether anything was done here; the plane being away is not an error."""
-        changed = self._converge()
+        observed = self.cluster.fetch_observed()
+        changed = self._converge({one.uid: one for one in observed})
         state = self.cluster.fetch_state()
         if state.version != self._packed:
             decisions = pack(state, self.catalogue)
             if self._act(decisions):
                 changed, state = True, self.cluster.fetch_state()
             self._packed = state.version
-        self._report(state)
+        self._report(state, self.cluster.fetch_observed() if changed else observed)
         return changed
 
-    def _converge(self) -> bool:
+    def _converge(self, observed: dict[str, Observed]) -> bool:
         """Make the cluster's objects what the plane wants; leave all as it is when the plane does not answer."""
         try:
             desired = {one.uid: one for one in self.plane.fetch_desired(self.cluster.name)}
@@ -59,9 +60,8 @@ class Agent:
             self.plane_away = True
             return False
         self.plane_away = False
-        observed = {one.uid: one for one in self.cluster.fetch_observed()}
         changed = False
-        for uid in observed.keys() - desired.keys():
+        for uid in sorted(observed.keys() - desired.keys()):
             self.cluster.delete(uid)
             changed = True
         for uid, wanted in sorted(desired.items()):
@@ -101,13 +101,12 @@ class Agent:
         self._told[hold.pod] = (message, hold)
         self._unsent.append(hold)
 
-    def _report(self, state: ClusterState) -> None:
+    def _report(self, state: ClusterState, observed: tuple[Observed, ...]) -> None:
         """Tell the plane what is new; without news only now and then, so that it knows the agent lives."""
         if state.version != self._view[0]:
             pools = pools_of(state, self.catalogue, self.pools, warm_models(state))
             self._view = (state.version, pools, devices_of(state))
         _, pools, devices = self._view
-        observed = self.cluster.fetch_observed()
         decisions = tuple(self._unsent)
         report = Report(self.cluster.name, self.clock.now(), state.version, pools, observed, devices, decisions)
         if not self._news(report):

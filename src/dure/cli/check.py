@@ -10,7 +10,10 @@ import click
 import msgspec
 
 from dure.files import Documents, InvalidFile, read_files, read_text
+from dure.files.yaml import MAX_BYTES
 from dure.model.fleet import Fleet
+
+_KINDS = {"fleets": "fleet", "workloads": "workload", "tenants": "tenant", "policies": "policy"}
 
 
 @click.command()
@@ -57,22 +60,19 @@ def _read(paths: tuple[str, ...], fleet: Fleet | None) -> Documents:
         return read_files([Path(path) for path in paths], fleet=fleet)
     if len(paths) > 1:
         raise click.UsageError("Standard input (-f -) cannot be mixed with files.")
-    return read_text(sys.stdin.buffer.read(), "standard input", fleet=fleet)
+    return read_text(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input", fleet=fleet)
 
 
 def _print_text(documents: Documents) -> None:
     for warning in documents.warnings:
         click.echo(f"warning: {warning}", err=True)
-    counts = {kind: len(getattr(documents, kind)) for kind in ("fleets", "workloads", "tenants", "policies")}
-    found = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    counts = {kind: len(getattr(documents, kind)) for kind in _KINDS}
+    found = ", ".join(f"{n} {kind if n > 1 else _KINDS[kind]}" for kind, n in counts.items() if n)
     click.echo(f"ok: {found}")
 
 
 def _print_json(documents: Documents | None, error: InvalidFile | None, failed: bool = False) -> None:
-    names = {
-        kind: [each.name for each in getattr(documents, kind, ())]
-        for kind in ("fleets", "workloads", "tenants", "policies")
-    }
+    names = {kind: [each.name for each in getattr(documents, kind, ())] for kind in _KINDS}
     answer = {
         "ok": error is None and not failed,
         **names,

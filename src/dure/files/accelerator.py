@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dure.files.quantities import BANDWIDTH, MEMORY, POWER, SHARE
-from dure.files.shapes import NAME, WORDS, Choice, Key, ListOf, MapOf, Number, Quantity, Record, Text, Whole
+from dure.files.shapes import NAME, WORDS, Choice, Key, ListOf, MapOf, Number, Quantity, Record, Text, Whole, changed
 from dure.model.accelerator import AcceleratorProfile, DataType, Geometry, Kind, ShareMode, SliceProfile
 
 SLICE = Record(
@@ -34,10 +34,13 @@ GEOMETRY = Record(
 )
 
 
+_UNKNOWN: dict[str, Any] = {"vendor": "", "bandwidth_gbs": 0.0, "idle_w": 0.0}
+
+
 def _accelerator(
     name: str, kind: Kind, memory_mib: int, tops: dict[DataType, float], peak_w: float, **rest: Any
 ) -> AcceleratorProfile:
-    known = {"vendor": "", "bandwidth_gbs": 0.0, "idle_w": 0.0, **rest}
+    known = {**_UNKNOWN, **rest}
     return AcceleratorProfile(name=name, kind=kind, memory_mib=memory_mib, tops=tops, peak_w=peak_w, **known)
 
 
@@ -63,7 +66,14 @@ CLASS = Record(
         Key("note", WORDS, "For people."),
     ),
     _accelerator,
+    lambda profile: _accelerator_taken(profile),
 )
+
+
+def _accelerator_taken(profile: AcceleratorProfile) -> dict[str, Any]:
+    """Figures that nobody knows are left out, as they were read."""
+    taken = changed(profile, CLASS.keys)
+    return {name: held for name, held in taken.items() if name not in _UNKNOWN or held != _UNKNOWN[name]}
 
 
 def geometry_problems(profile: AcceleratorProfile) -> list[str]:

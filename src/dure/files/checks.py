@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dure.files.accelerator import geometry_problems
 from dure.files.known import Known
-from dure.files.shapes import Reading
+from dure.files.reading import Reading
 from dure.files.workload_checks import check_workload
 from dure.model.accelerator import AcceleratorProfile
 from dure.model.fleet import ClusterSpec, Connect, Fleet, PoolSpec

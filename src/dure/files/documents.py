@@ -16,7 +16,7 @@ from dure.files.checks import check
 from dure.files.kind import API_VERSION, KINDS
 from dure.files.known import Known
 from dure.files.problem import InvalidFile, Problem, nearest_of, shown
-from dure.files.shapes import BROKEN, Reading, found_kind
+from dure.files.reading import BROKEN, Reading, found_kind
 from dure.files.workload import settle
 from dure.files.yaml import MAX_BYTES, Value, from_plain, parse
 from dure.model.catalogue import Catalogue

@@ -35,7 +35,7 @@ def to_yaml(values: Iterable[Kinded]) -> str:
 def dump_yaml(documents: Iterable[Any]) -> str:
     """Plain data as YAML that this package reads back unchanged; also for lists that are not of a kind."""
     text: str = yaml.dump_all(
-        documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False
+        documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4096, default_flow_style=False
     )
     return text
 
@@ -53,6 +53,9 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = None if reads_as_text(text) else "'"
+    if len(text.splitlines()) > 1 or not text.isprintable():
+        # Only double quotes keep every kind of line break apart.
+        style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

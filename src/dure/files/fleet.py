@@ -25,6 +25,7 @@ from dure.files.quantities import (
     PRICE_HOUR,
     PRICE_KWH,
 )
+from dure.files.reading import Reading
 from dure.files.shapes import (
     NAME,
     WORDS,
@@ -35,7 +36,6 @@ from dure.files.shapes import (
     MapOf,
     Number,
     Quantity,
-    Reading,
     Record,
     Schema,
     Shape,
@@ -72,8 +72,9 @@ PRICE = Record(
 
 
 def _price_taken(tariff: Tariff) -> dict[str, Any]:
-    """An empty currency stands for the fleet's."""
-    return {name: held for name, held in changed(tariff, PRICE.keys).items() if held != ""}
+    """The currency is left out where it is the fleet's, which stands here as none."""
+    taken = changed(tariff, PRICE.keys[1:])
+    return {"currency": tariff.currency, **taken} if tariff.currency else taken
 
 
 _POOL_KEYS = (

@@ -20,7 +20,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dure.files.problem import nearest_of, shown
-from dure.files.shapes import BROKEN, Quantity, Reading, Schema, Shape, Text
+from dure.files.reading import BROKEN, Reading
+from dure.files.shapes import Quantity, Schema, Shape, Text
 from dure.files.yaml import Value
 from dure.model.tariff import Weekly
 from dure.model.units import WEEK_H

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from dure.files.problem import nearest_of
-from dure.files.shapes import Reading
+from dure.files.reading import Reading
 from dure.model.accelerator import AcceleratorProfile
 from dure.model.catalogue import Catalogue
 from dure.model.fleet import Fleet, PoolSpec

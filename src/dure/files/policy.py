@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dure.files.shapes import NAME, Choice, Flag, Key, MapOf, Reading, Record, Schema, Shape, Whole
+from dure.files.reading import Reading
+from dure.files.shapes import NAME, Choice, Flag, Key, MapOf, Record, Schema, Shape, Whole
 from dure.files.yaml import Value
 from dure.model.policy import Policy, Verb
 

@@ -6,6 +6,7 @@ arithmetic is decimal: money is exact to 1e-6 of a unit or refused. Used by `sha
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from typing import Final
@@ -75,6 +76,8 @@ class Unit(msgspec.Struct, frozen=True):
         if isinstance(found, bool) or not isinstance(found, (str, int, float)):
             raise ValueError(f"{self.name} is written like {self.example}")
         if not isinstance(found, str):
+            if not math.isfinite(found):
+                raise ValueError(f"{found} is not a number")
             if found < 0:
                 raise ValueError(f"{self.name} may not be negative")
             return Decimal(repr(found)), self.bare or ""

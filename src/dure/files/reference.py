@@ -57,7 +57,8 @@ def _inner(shape: Shape) -> tuple[Record | None, str]:
 def _label(shape: Shape) -> str:
     match shape:
         case Quantity():
-            return f"`{shape.unit.example}` ({shape.unit.allowed or 'plain number'})"
+            units = ", ".join(suffix or "plain" for suffix in shape.unit.factors)
+            return f"`{shape.unit.example}` ({units})"
         case Hourly():
             return f"`{shape.price.unit.example}` or hours"
         case Choice():

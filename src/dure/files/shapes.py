@@ -13,50 +13,12 @@ from typing import Any
 
 import msgspec
 
-from dure.files.problem import Problem, nearest_of, shown
+from dure.files.problem import nearest_of, shown
 from dure.files.quantities import Unit
+from dure.files.reading import BROKEN, Reading, found_kind
 from dure.files.yaml import Value
 
 Schema = dict[str, Any]
-# The mark of a value that could not be read; the reason is among the problems.
-BROKEN: Any = object()
-
-
-class Reading:
-    """One document being read: where it is from, what is wrong with it so far."""
-
-    def __init__(self, where: str, root: Value) -> None:
-        self.where = where
-        self.root = root
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
-
-    def wrong(self, value: Value, path: str, message: str, remedy: str = "") -> Any:
-        """Note a problem and answer the mark of a broken value."""
-        self.problems.append(Problem(self.place(value.line, value.column), path, message, remedy))
-        return BROKEN
-
-    def at(self, path: str, message: str, remedy: str = "", warn: bool = False) -> None:
-        """Note a problem of meaning at the deepest part of `path` that the document has."""
-        line, column = locate(self.root, path)
-        problem = Problem(self.place(line, column), path, message, remedy)
-        (self.warnings if warn else self.problems).append(problem)
-
-    def place(self, line: int, column: int) -> str:
-        return f"{self.where}:{line}:{column}" if line else self.where
-
-
-def locate(root: Value, path: str) -> tuple[int, int]:
-    """Line and column of the value at `path`, or of the deepest one on the way there."""
-    here = root
-    for step in re.findall(r"[^.\[\]]+", path):
-        if isinstance(here.data, dict) and step in here.data:
-            here = here.data[step]
-        elif isinstance(here.data, list) and step.isdecimal() and int(step) < len(here.data):
-            here = here.data[int(step)]
-        else:
-            break
-    return here.line, here.column
 
 
 class Shape:
@@ -75,18 +37,6 @@ class Shape:
 
     def mismatch(self, value: Value, path: str, into: Reading) -> Any:
         return into.wrong(value, path, f"expected {self.kind}, found {found_kind(value)}")
-
-
-def found_kind(value: Value) -> str:
-    match value.data:
-        case None:
-            return "nothing"
-        case dict():
-            return "a mapping"
-        case list():
-            return "a list"
-        case str() | bool() | int() | float():
-            return shown(value.data if not isinstance(value.data, bool) else str(value.data).lower())
 
 
 class Text(Shape):
@@ -307,14 +257,14 @@ class MapOf(Shape):
 
 
 class Free(Shape):
-    """Anything, kept as JSON: a pod template is Kubernetes' business."""
+    """Anything, kept as JSON text: a pod template is Kubernetes' business."""
 
     kind = "a mapping"
 
     def read(self, value: Value, path: str, into: Reading) -> Any:
         if not isinstance(value.data, dict):
             return self.mismatch(value, path, into)
-        return msgspec.Raw(msgspec.json.encode(value.plain()))
+        return msgspec.json.encode(value.plain()).decode()
 
     def schema(self) -> Schema:
         return {"type": "object"}

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from dure.files.quantities import CORES, DURATION, FRACTION, MEMORY, MILLISECONDS, RATE, SHARE
+from dure.files.reading import BROKEN, Reading
 from dure.files.shapes import (
-    BROKEN,
     NAME,
     Choice,
     Flag,
@@ -21,7 +21,6 @@ from dure.files.shapes import (
     ListOf,
     Number,
     Quantity,
-    Reading,
     Record,
     Schema,
     Shape,

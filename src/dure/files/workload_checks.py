@@ -9,7 +9,7 @@ import fnmatch
 
 from dure.files.known import Known, hint
 from dure.files.problem import nearest_of
-from dure.files.shapes import Reading
+from dure.files.reading import Reading
 from dure.model.accelerator import AcceleratorProfile, ShareMode
 from dure.model.demand import on_class
 from dure.model.units import WHOLE_MILLI, gib, percent
@@ -120,6 +120,7 @@ def _check_share(workload: Workload, profiles: list[AcceleratorProfile], into: R
         return
     if workload.demand.whole and ShareMode.EXCLUSIVE not in workload.share:
         into.at("spec.share", f"{workload.demand.devices} whole devices need the mode 'exclusive'")
+        return
     offered = {mode for profile in profiles for mode in profile.share}
     if not offered & set(workload.share):
         can = ", ".join(sorted(offered))

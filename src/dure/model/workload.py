@@ -49,7 +49,10 @@ class SpeedUp(msgspec.Struct, frozen=True):
 
 
 class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`duration_s` is the estimate on the first accepted class; `deadline_s` counts from submission."""
+    """`duration_s` is the estimate on the first accepted class; `deadline_s` counts from submission.
+
+    `template` is an ordinary pod template as JSON text, empty for a dry run.
+    """
 
     name: str
     tenant: str
@@ -72,7 +75,7 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     regions: tuple[str, ...] = ()
     share: tuple[ShareMode, ...] = ()
-    template: msgspec.Raw | None = None
+    template: str = ""
 
     @property
     def size(self) -> int:

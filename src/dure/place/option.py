@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from dure.model.accelerator import AcceleratorProfile
@@ -9,7 +11,7 @@ from dure.model.cluster import ClusterInfo, VNodePool
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.units import Instant
-from dure.model.workload import Workload
+from dure.model.workload import Workload, WorkloadType
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -49,9 +51,15 @@ def world_of(snapshot: Snapshot) -> World:
 
 def options(workload: Workload, world: World, start_s: Instant) -> list[Option]:
     """Every pool as an option; speed 0 where the class is not accepted, which the filters then say."""
-    return [
-        Option(
-            cluster, pool, tariff, profile, carbon, workload.speed_on(pool.class_name) or 0.0, start_s, workload.size
-        )
-        for cluster, pool, tariff, profile, carbon in world.entries
-    ]
+    found = []
+    for entry in world.entries:
+        speed = workload.speed_on(entry[1].class_name) or 0.0
+        found.append(Option(*entry, speed=speed, start_s=start_s, replicas=replicas_on(workload, speed)))
+    return found
+
+
+def replicas_on(workload: Workload, speed: float) -> int:
+    """A serving needs more replicas on a slower class to carry the same rate; a gang has the size it has."""
+    if workload.type is not WorkloadType.SERVING or speed <= 0:
+        return workload.size
+    return max(workload.replicas.min, min(workload.replicas.max, math.ceil(workload.replicas.min / speed - 1e-9)))

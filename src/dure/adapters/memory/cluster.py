@@ -22,6 +22,7 @@ from dure.model.cluster import ClusterState, PodPhase
 from dure.model.decision import Bind, Evict, Resize
 from dure.model.errors import Conflict, InvalidInput, Temporary
 from dure.model.fleet import ClusterSpec
+from dure.model.reason import Verdict
 from dure.model.report import Desired, Observed
 from dure.model.units import Instant
 from dure.model.workload import WorkloadType
@@ -46,6 +47,7 @@ class MemoryCluster:
         self._lock = threading.RLock()
         self._world = World(cluster=spec.info.name, seed=seed, now_s=clock.now())
         self._state: ClusterState | None = None
+        self._progress = observe.Progress()
         self.reachable = True
         nodes.furnish(self._world, self._laws)
 
@@ -65,7 +67,7 @@ class MemoryCluster:
     def fetch_observed(self) -> tuple[Observed, ...]:
         with self._lock:
             world = self._present()
-            return tuple(observe.observed(world, world.works[uid]) for uid in sorted(world.works))
+            return self._progress.of(world)
 
     def apply(self, desired: Desired) -> None:
         with self._lock:
@@ -104,8 +106,7 @@ class MemoryCluster:
             for evict in evicts:
                 pod = world.pods.get(evict.pod)
                 if pod is not None and pod.uid == evict.uid and pod.holds:
-                    why = evict.reason
-                    pods.lose(world, pod, f"{why.reason}: {why.sentence}" if why.reason else why.sentence)
+                    pods.lose(world, pod, _why(evict.reason))
             provision.watch(world, self._laws)
 
     def resize(self, resizes: Sequence[Resize]) -> None:
@@ -126,8 +127,7 @@ class MemoryCluster:
             world = self._present()
             found = world.pods.get(pod)
             if found is not None and found.message != message:
-                # A message is for people: it is no new version of the world, or telling why would cause a new look.
-                world.pods[pod] = replace(found, message=message)
+                world.tell(found, message)
                 self._state = None
 
     def scale_pool(self, pool: str, wanted: int) -> None:
@@ -142,9 +142,12 @@ class MemoryCluster:
             nodes.strive(world, spec)
 
     def next_event_s(self) -> Instant | None:
-        """When something will happen by itself, as far as it is foreseen now; what is off is counted too."""
+        """When something will happen by itself, as far as it is foreseen now."""
         with self._lock:
-            return self._world.ahead[0].at_s if self._world.ahead else None
+            ahead = self._world.ahead
+            while ahead and not _is_on(self._world, ahead[0]):
+                heapq.heappop(ahead)
+            return ahead[0].at_s if ahead else None
 
     def save(self) -> bytes:
         with self._lock:
@@ -156,7 +159,7 @@ class MemoryCluster:
         if saved.cluster != self.name:
             raise InvalidInput(f"saved state of cluster '{saved.cluster}' given to '{self.name}'")
         with self._lock:
-            self._world, self._state = saved, None
+            self._world, self._state, self._progress = saved, None, observe.Progress()
 
     def _present(self) -> World:
         if not self.reachable:
@@ -167,10 +170,16 @@ class MemoryCluster:
         world, now_s = self._world, self._clock.now()
         while world.ahead and world.ahead[0].at_s <= now_s:
             happening = heapq.heappop(world.ahead)
-            world.now_s = max(world.now_s, happening.at_s)
-            _happen(world, self._laws, happening)
+            if _is_on(world, happening):
+                world.now_s = max(world.now_s, happening.at_s)
+                _happen(world, self._laws, happening)
         world.now_s = max(world.now_s, now_s)
         return world
+
+
+def _why(verdict: Verdict) -> str:
+    code = verdict.reason or "Evicted"
+    return code if verdict.sentence in (code, "fits") else f"{code}: {verdict.sentence}"
 
 
 def _only_replicas_differ(before: Work, desired: Desired) -> bool:
@@ -188,49 +197,52 @@ def _replace(world: World, before: Work, desired: Desired) -> None:
     work.stamp = before.stamp
 
 
-def _happen(world: World, laws: Laws, happening: Happening) -> None:
+def _is_on(world: World, happening: Happening) -> bool:
+    """Whether what was foreseen still holds: its pod, run or node may have changed or gone since."""
     subject = happening.subject
     match happening.kind:
         case Kind.POD_UP | Kind.POD_CRASHES | Kind.PROVISION:
-            if world.due.get(subject) == happening.stamp:
-                _happen_to_pod(world, laws, happening.kind, subject)
+            return world.due.get(subject) == happening.stamp
         case Kind.WORK_DONE | Kind.WORK_FAILS | Kind.WORK_CRASHES:
             work = world.works.get(subject)
-            if work is not None and work.stamp == happening.stamp:
-                _happen_to_work(world, laws, happening.kind, work)
+            return work is not None and work.stamp == happening.stamp
+        case Kind.NODE_WANTED | Kind.DEVICE_REPAIRED:
+            return True
+        case _:
+            return subject in world.nodes
+
+
+def _happen(world: World, laws: Laws, happening: Happening) -> None:
+    subject = happening.subject
+    match happening.kind:
+        case Kind.POD_UP:
+            pods.on_up(world, laws, subject)
+        case Kind.POD_CRASHES:
+            pods.on_pod_crash(world, laws, subject)
+        case Kind.WORK_CRASHES:
+            pods.on_work_crash(world, laws, world.works[subject])
+        case Kind.WORK_DONE:
+            pods.on_work_end(world, world.works[subject], PodPhase.SUCCEEDED, "")
+        case Kind.WORK_FAILS:
+            pods.on_work_end(world, world.works[subject], PodPhase.FAILED, "the program ended with an error")
+        case Kind.PROVISION:
+            provision.on_look(world, laws)
         case _:
             _happen_to_node(world, laws, happening.kind, subject)
+            provision.watch(world, laws)
 
 
-def _happen_to_pod(world: World, laws: Laws, kind: Kind, name: str) -> None:
-    if kind is Kind.PROVISION:
-        provision.on_look(world, laws)
-    elif kind is Kind.POD_UP:
-        pods.on_up(world, laws, name)
-    else:
-        pods.on_pod_crash(world, laws, name)
-
-
-def _happen_to_work(world: World, laws: Laws, kind: Kind, work: Work) -> None:
-    if kind is Kind.WORK_CRASHES:
-        pods.on_work_crash(world, laws, work)
-    elif kind is Kind.WORK_DONE:
-        pods.on_work_end(world, work, PodPhase.SUCCEEDED, "")
-    else:
-        pods.on_work_end(world, work, PodPhase.FAILED, "the program ended with an error")
-
-
-def _happen_to_node(world: World, laws: Laws, kind: Kind, name: str) -> None:
+def _happen_to_node(world: World, laws: Laws, kind: Kind, subject: str) -> None:
     match kind:
         case Kind.NODE_READY:
-            nodes.on_ready(world, laws, name)
+            nodes.on_ready(world, laws, world.nodes[subject])
         case Kind.RECLAIM_NOTICE:
-            nodes.on_notice(world, laws, name)
+            nodes.on_notice(world, laws, world.nodes[subject])
         case Kind.NODE_GONE:
-            nodes.on_gone(world, laws, name)
-        case Kind.NODE_WANTED:
-            nodes.on_wanted(world, laws, name)
+            nodes.on_gone(world, laws, world.nodes[subject])
         case Kind.DEVICE_FAILS:
-            nodes.on_device_fails(world, laws, name)
+            nodes.on_device_fails(world, laws, world.nodes[subject])
+        case Kind.DEVICE_REPAIRED:
+            nodes.on_device_repaired(world, subject)
         case _:
-            nodes.on_device_repaired(world, name)
+            nodes.on_wanted(world, laws, subject)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dure.adapters.memory import chance, pods
 from dure.adapters.memory.laws import Laws
 from dure.adapters.memory.world import Kind, World
-from dure.model.cluster import Device, Node, NodePhase
+from dure.model.cluster import Device, Node, NodePhase, Pod
 from dure.model.fleet import PoolSpec
 from dure.model.reason import Reason
 from dure.model.tariff import Capacity
@@ -52,33 +52,26 @@ def strive(world: World, pool: PoolSpec) -> None:
         world.drop_node(node.name)
 
 
-def on_ready(world: World, laws: Laws, name: str) -> None:
-    node = world.nodes.get(name)
-    pool = laws.pool(node.pool) if node else None
-    if node is None or pool is None or node.phase is not NodePhase.BOOTING:
-        return
-    node = replace(node, phase=NodePhase.READY)
-    world.put_node(node)
-    _on_air(world, laws, pool, node)
+def on_ready(world: World, laws: Laws, node: Node) -> None:
+    ready = replace(node, phase=NodePhase.READY)
+    world.put_node(ready)
+    pool = laws.pool(node.pool)
+    if pool is not None:
+        _on_air(world, laws, pool, ready)
 
 
-def on_notice(world: World, laws: Laws, name: str) -> None:
+def on_notice(world: World, laws: Laws, node: Node) -> None:
     """The provider wants its node back: nothing new may start there, and in two minutes it is gone."""
-    node = world.nodes.get(name)
-    if node is None:
-        return
     gone_s = world.now_s + laws.hazards.notice_s
     world.put_node(replace(node, phase=NodePhase.DRAINING, reclaim_at_s=gone_s))
-    world.foresee(gone_s, Kind.NODE_GONE, name)
+    world.foresee(gone_s, Kind.NODE_GONE, node.name)
 
 
-def on_gone(world: World, laws: Laws, name: str) -> None:
-    node = world.nodes.get(name)
-    if node is None:
-        return
-    lose_all(world, node, f"{Reason.SPOT_RECLAIMED}: node {name} was taken back")
-    world.drop_node(name)
-    back_s = chance.exponential(1 / laws.hazards.spot_back_s, world.seed, "back", world.cluster, name)
+def on_gone(world: World, laws: Laws, node: Node) -> None:
+    for pod in world.holding(node.name):
+        _lose(world, pod, f"{Reason.SPOT_RECLAIMED}: node {node.name} was taken back")
+    world.drop_node(node.name)
+    back_s = chance.exponential(1 / laws.hazards.spot_back_s, world.seed, "back", world.cluster, node.name)
     world.foresee(world.now_s + back_s, Kind.NODE_WANTED, node.pool)
 
 
@@ -88,19 +81,15 @@ def on_wanted(world: World, laws: Laws, pool_name: str) -> None:
         strive(world, pool)
 
 
-def on_device_fails(world: World, laws: Laws, name: str) -> None:
-    node = world.nodes.get(name)
-    if node is None or not node.devices:
-        return
-    index = int(chance.uniform(world.seed, "fails", world.cluster, name, world.seq) * len(node.devices))
+def on_device_fails(world: World, laws: Laws, node: Node) -> None:
+    index = int(chance.uniform(world.seed, "fails", world.cluster, node.name, int(world.now_s)) * len(node.devices))
     device = node.devices[index]
     world.put_node(_with_health(node, device.id, healthy=False))
-    for pod in world.holding(name):
-        # A gang that was lost with an earlier pod of this list is gone already.
-        if pod.name in world.pods and any(part.device == device.id for part in pod.slices):
-            pods.lose(world, pod, f"device {device.id} failed")
+    for pod in world.holding(node.name):
+        if any(part.device == device.id for part in pod.slices):
+            _lose(world, pod, f"device {device.id} failed")
     repair_s = laws.hazards.repair_s * (
-        0.5 + chance.uniform(world.seed, "repair", world.cluster, device.id, world.seq)
+        0.5 + chance.uniform(world.seed, "repair", world.cluster, device.id, int(world.now_s))
     )
     world.foresee(world.now_s + repair_s, Kind.DEVICE_REPAIRED, device.id)
     _foresee_failure(world, laws, node)
@@ -112,10 +101,10 @@ def on_device_repaired(world: World, device_id: str) -> None:
         world.put_node(_with_health(node, device_id, healthy=True))
 
 
-def lose_all(world: World, node: Node, why: str) -> None:
-    for pod in world.holding(node.name):
-        if pod.name in world.pods:
-            pods.lose(world, pod, why)
+def _lose(world: World, pod: Pod, why: str) -> None:
+    # A gang that was lost with one of its earlier pods is gone already.
+    if pod.name in world.pods:
+        pods.lose(world, pod, why)
 
 
 def _new_node(world: World, pool: PoolSpec, phase: NodePhase) -> Node:
@@ -155,9 +144,9 @@ def _on_air(world: World, laws: Laws, pool: PoolSpec, node: Node) -> None:
 
 
 def _foresee_failure(world: World, laws: Laws, node: Node) -> None:
-    if laws.hazards.device_mtbf_h > 0:
+    if laws.hazards.device_mtbf_h > 0 and node.devices:
         per_s = len(node.devices) / (laws.hazards.device_mtbf_h * HOUR_S)
-        fails_s = chance.exponential(per_s, world.seed, "fails in", world.cluster, node.name, world.seq)
+        fails_s = chance.exponential(per_s, world.seed, "fails in", world.cluster, node.name, int(world.now_s))
         world.foresee(world.now_s + fails_s, Kind.DEVICE_FAILS, node.name)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from dure.adapters.memory import serving
 from dure.adapters.memory.world import Work, World
 from dure.model.cluster import ClusterState, PodPhase
 from dure.model.report import Observed
+from dure.model.units import Instant
 
 
 def state(world: World) -> ClusterState:
@@ -18,6 +20,38 @@ def state(world: World) -> ClusterState:
         nodes=tuple(world.nodes[name] for name in sorted(world.nodes)),
         pods=tuple(world.pods[name] for name in sorted(world.pods)),
     )
+
+
+_SCRAPE_S = 60.0
+
+
+class Progress:
+    """The progress of every workload; what cannot have changed since the last look is not computed again."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, Instant, Observed]] = {}
+
+    def of(self, world: World) -> tuple[Observed, ...]:
+        seen = {uid: self._look(world, world.works[uid], self._seen.get(uid)) for uid in sorted(world.works)}
+        self._seen = seen
+        return tuple(entry[2] for entry in seen.values())
+
+    def _look(
+        self, world: World, work: Work, before: tuple[int, Instant, Observed] | None
+    ) -> tuple[int, Instant, Observed]:
+        if before is not None and before[0] == work.touched and world.now_s < before[1]:
+            return before
+        return work.touched, _fresh_until_s(world, work), observed(world, work)
+
+
+def _fresh_until_s(world: World, work: Work) -> Instant:
+    """Requests are read once a minute, as a scraper would; safe work grows at checkpoints; all else with the pods."""
+    if work.counted_s is not None:
+        return world.now_s + _SCRAPE_S
+    every_s = work.desired.spec.checkpoint_s
+    if work.since_s is None or every_s <= 0:
+        return math.inf
+    return work.since_s + ((world.now_s - work.since_s) // every_s + 1) * every_s
 
 
 def observed(world: World, work: Work) -> Observed:

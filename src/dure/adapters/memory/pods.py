@@ -214,7 +214,7 @@ def _load(world: World, laws: Laws, name: str, extra_s: Seconds) -> None:
         load_s *= _WARM_NODE
     elif any(label in node.labels for node in world.nodes.values()):
         load_s *= _WARM_CLUSTER
-    jitter = 0.9 + 0.2 * chance.uniform(world.seed, "load", world.cluster, name, world.seq)
+    jitter = 0.9 + 0.2 * chance.uniform(world.seed, "load", world.cluster, name, world.works[pod.uid].attempts)
     world.expect(world.now_s + extra_s + _CONTAINER_S + load_s * jitter, Kind.POD_UP, name)
 
 

@@ -17,7 +17,7 @@ from dure.model.workload import Workload
 
 _STEP_S = 300.0
 # What the smallest number of replicas carries on the first accepted class, in multiples of the mean rate.
-_HEADROOM = 1.9
+_HEADROOM = 2.6
 # The mean service time is this part of the latency target.
 _SERVICE_PART = 1 / 6
 _USERS_UTC_OFFSET_S = 9 * HOUR_S
@@ -62,6 +62,9 @@ def good_part(spec: Workload, rate_per_s: float, ready: int, speed: float) -> fl
     """The share of requests answered within the latency target (all that are answered, if there is none)."""
     if ready == 0:
         return 0.0
+    if not spec.demand.whole:
+        # A share is measured on the first class and given in full: a slower device gives more of itself.
+        speed = 1.0
     capacity = spec.rate_per_s * _HEADROOM * speed * ready / max(1, spec.replicas.min)
     load = rate_per_s / capacity
     if spec.slo.latency_p95_ms is None:

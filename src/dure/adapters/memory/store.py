@@ -116,7 +116,7 @@ class MemoryStore:
 
     def write_report(self, report: Report) -> None:
         known = self._reports.get(report.cluster)
-        if known is not None and known.at_s >= report.at_s:
+        if known is not None and known.at_s > report.at_s:
             return
         self._reports[report.cluster] = msgspec.structs.replace(report, decisions=())
         self._append(

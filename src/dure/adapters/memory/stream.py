@@ -49,18 +49,18 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 _FLOWS = (
-    Flow(0, "finetune-7b", "tune", 16),
-    Flow(0, "train-recommender", "rank", 14, urgent=0.25),
-    Flow(0, "embed-corpus", "embed", 68, gangs=(1, 1, 2, 4), nightly=True),
-    Flow(0, "transcribe-calls", "calls", 44, gangs=(1, 2)),
-    Flow(1, "train-vision", "train", 46, gangs=(1, 1, 2, 2, 4, 8)),
-    Flow(1, "score-frames", "frames", 68, gangs=(1, 2, 4), stretch=2.0, nightly=True),
-    Flow(1, "render-images", "render", 38, gangs=(1, 2), stretch=1.5),
-    Flow(2, "finetune-7b", "tune", 14, urgent=0.0),
+    Flow(0, "finetune-7b", "tune", 16, stretch=1.3),
+    Flow(0, "train-recommender", "rank", 14, stretch=1.3, urgent=0.25),
+    Flow(0, "embed-corpus", "embed", 68, gangs=(1, 1, 2, 4), stretch=2.5, nightly=True),
+    Flow(0, "transcribe-calls", "calls", 44, gangs=(1, 2), stretch=3.0),
+    Flow(1, "train-vision", "train", 46, gangs=(1, 1, 2, 2, 4, 8), stretch=1.3),
+    Flow(1, "score-frames", "frames", 68, gangs=(1, 2, 4), stretch=5.0, nightly=True),
+    Flow(1, "render-images", "render", 38, gangs=(1, 2), stretch=4.0),
+    Flow(2, "finetune-7b", "tune", 14, stretch=1.5, urgent=0.0),
     Flow(2, "pretrain-13b", "pretrain", 2, stretch=0.5, urgent=0.0),
     # Wants a whole hall of devices at once: it has to wait, and the reasons show why.
     Flow(2, "pretrain-13b", "grand", 1, gangs=(2,), stretch=0.15, urgent=1.0),
-    Flow(2, "render-images", "sweep", 14, gangs=(1, 4), stretch=2.0, urgent=0.0),
+    Flow(2, "render-images", "sweep", 14, gangs=(1, 4), stretch=5.0, urgent=0.0),
 )
 _STANDING = (
     Standing(0, "serve-chat-7b", "chat", Replicas(3, 10), 18.0),
@@ -82,11 +82,11 @@ def arrivals(
     first = int((since_s + _OFFICE_UTC_OFFSET_S) // DAY_S)
     last = int((until_s + _OFFICE_UTC_OFFSET_S) // DAY_S)
     found = (
-        (at_s, workload)
+        (at_s, _workload(fleet, catalogue.templates[flow.template], flow, seed, number))
         for flow in _FLOWS
         if _runs_here(fleet, catalogue, flow.template)
         for day in range(first, last + 1)
-        for at_s, workload in _day_of(fleet, catalogue.templates[flow.template], flow, day, seed)
+        for at_s, number in _day_of(flow, day, seed)
         if since_s <= at_s < until_s
     )
     return tuple(sorted(found, key=lambda item: (item[0], item[1].name)))
@@ -121,19 +121,18 @@ def _tenant(fleet: Fleet, position: int) -> str:
     return fleet.tenants[position % len(fleet.tenants)].name
 
 
-def _day_of(fleet: Fleet, template: Workload, flow: Flow, day: int, seed: int) -> Iterator[tuple[Instant, Workload]]:
+def _day_of(flow: Flow, day: int, seed: int) -> Iterator[tuple[Instant, int]]:
+    """When each numbered workload of a day comes, in order."""
     # Day 0 of the epoch was a Thursday.
     weekend = day % 7 in (2, 3)
     kept = (_WEEKEND_KEPT_NIGHTLY if flow.nightly else _WEEKEND_KEPT_OFFICE) if weekend else 1.0
     for slot in range(flow.per_day):
         number = day * flow.per_day + slot
-        name = f"{_tenant(fleet, flow.tenant)}-{flow.stem}-{number % _NUMBERS:04d}"
         if chance.uniform(seed, "kept", flow.stem, flow.tenant, number) < kept:
             at_h = _hour_of(
                 (slot + chance.uniform(seed, "when", flow.stem, flow.tenant, number)) / flow.per_day, flow
             )
-            at_s = day * DAY_S + round(at_h * HOUR_S, 3) - _OFFICE_UTC_OFFSET_S
-            yield at_s, _workload(fleet, template, flow, name, (seed, number))
+            yield day * DAY_S + round(at_h * HOUR_S, 3) - _OFFICE_UTC_OFFSET_S, number
 
 
 def _hour_of(part: float, flow: Flow) -> float:
@@ -147,8 +146,8 @@ def _hour_of(part: float, flow: Flow) -> float:
     return 24.0
 
 
-def _workload(fleet: Fleet, template: Workload, flow: Flow, name: str, key: tuple[int, int]) -> Workload:
-    seed, number = key
+def _workload(fleet: Fleet, template: Workload, flow: Flow, seed: int, number: int) -> Workload:
+    tenant = _tenant(fleet, flow.tenant)
 
     def draw(what: str) -> float:
         return chance.uniform(seed, what, flow.stem, flow.tenant, number)
@@ -159,8 +158,8 @@ def _workload(fleet: Fleet, template: Workload, flow: Flow, name: str, key: tupl
     deadline_s = template.deadline_s or 24.0 * HOUR_S
     return replace(
         template,
-        name=name,
-        tenant=_tenant(fleet, flow.tenant),
+        name=f"{tenant}-{flow.stem}-{number % _NUMBERS:04d}",
+        tenant=tenant,
         gang=flow.gangs[int(draw("gang") * len(flow.gangs))] * template.gang,
         duration_s=duration_s,
         # Nobody asks for the impossible: three times the duration is the least that is promised.

@@ -11,6 +11,7 @@ import heapq
 import math
 
 import msgspec
+from msgspec.structs import replace
 
 from dure.model.cluster import Node, Pod
 from dure.model.report import Desired
@@ -47,7 +48,8 @@ class Happening(msgspec.Struct, frozen=True, array_like=True, order=True):
 class Work(msgspec.Struct):
     """One workload here. `base_s` is safe work up to `since_s`; from there on it runs at `speed`.
 
-    `stamp` rises whenever the run is interrupted, so that what was foreseen for it no longer happens.
+    `stamp` rises whenever the run is interrupted, so that what was foreseen for it no longer happens; `touched` is
+    another number whenever a pod of it has changed.
     """
 
     desired: Desired
@@ -64,6 +66,7 @@ class Work(msgspec.Struct):
     counted_s: Instant | None = None
     lost: str = ""
     message: str = ""
+    touched: int = 0
 
     def safe_s(self, now_s: Instant) -> Seconds:
         """Work that survives a loss at `now_s`: whatever the last checkpoint holds."""
@@ -92,6 +95,7 @@ class World(msgspec.Struct):
     ahead: list[Happening] = []
     seq: int = 0
     version: int = 0
+    touches: int = 0
     holders: dict[str, list[str]] = {}
     due: dict[str, int] = {}
 
@@ -122,18 +126,30 @@ class World(msgspec.Struct):
             self.holders.setdefault(pod.node, []).append(pod.name)
             self.idle_since.pop(pod.node, None)
         self.version += 1
+        self._touch(pod)
 
     def drop_pod(self, name: str) -> None:
         self._release(name)
-        self.pods.pop(name, None)
+        self._touch(self.pods.pop(name))
         self.due.pop(name, None)
         self.version += 1
+
+    def tell(self, pod: Pod, message: str) -> None:
+        """A message is for people: it is no new version of the world, or telling why would cause a new look."""
+        self.pods[pod.name] = replace(pod, message=message)
+        self._touch(pod)
 
     def holding(self, node: str) -> list[Pod]:
         return [self.pods[name] for name in self.holders.get(node, ())]
 
     def work_of(self, pod: Pod) -> Work:
         return self.works[pod.uid]
+
+    def _touch(self, pod: Pod) -> None:
+        work = self.works.get(pod.uid)
+        if work is not None:
+            self.touches += 1
+            work.touched = self.touches
 
     def _release(self, name: str) -> None:
         before = self.pods.get(name)
@@ -149,7 +165,6 @@ class World(msgspec.Struct):
 
 
 def save(world: World) -> bytes:
-    # JSON, because a pod template inside a workload is raw JSON.
     return _ENCODER.encode(world)
 
 

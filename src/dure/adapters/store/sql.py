@@ -166,7 +166,7 @@ class SqlStore:
     def write_report(self, report: Report) -> None:
         with self._write() as db:
             known = db.execute(select(t.reports.c.at_s).where(t.reports.c.cluster == report.cluster)).scalar()
-            if known is not None and known >= report.at_s:
+            if known is not None and known > report.at_s:
                 return
             body = encode(msgspec.structs.replace(report, decisions=()))
             row = {"cluster": report.cluster, "at_s": report.at_s, "body": body}

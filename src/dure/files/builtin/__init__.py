@@ -12,7 +12,8 @@ from typing import Any
 from dure.files.catalogue import CLASSES_FILE, MODELS_FILE
 from dure.files.kind import KINDS
 from dure.files.problem import InvalidFile
-from dure.files.shapes import Reading, Record
+from dure.files.reading import Reading
+from dure.files.shapes import Record
 from dure.files.workload import settle
 from dure.files.yaml import parse
 from dure.model.catalogue import Catalogue
