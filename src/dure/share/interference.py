@@ -1,9 +1,9 @@
 """Equation 1: how much neighbours slow a tenant, with rho learnt online from observed slowdowns.
 
-Effective speed = solo speed x product over neighbours of (1 - rho_mk * phi(s_m, s_k)), phi = (4 s_m s_k)^0.3. Rho of
-an ordered pair is a sum of shared parts (everybody's mean, the victim, the aggressor, their batch sizes) and a part of
-the pair's own, each with a normal prior: a pair never seen gets what its members' other pairs suggest, and its
-uncertainty says so. The squad engine asks, the device daemon and the benchmark teach.
+Effective speed = solo speed x product over neighbours of (1 - rho_mk * phi(s_m, s_k)), phi = (4 s_m s_k)^0.3.
+Rho of an ordered pair is a sum of shared parts (everybody's mean, the victim, the aggressor, their batch sizes)
+and a part of the pair's own, each with a normal prior: a pair never seen gets what its members' other pairs
+suggest, and its uncertainty says so. The squad engine asks, the device daemon and the benchmark teach.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class Book:
         self._mean = mean
         self._precision = precision
         self._phi = phi
+        self._asked: dict[tuple[App, App], Rho] = {}
 
     @property
     def size(self) -> int:
@@ -94,6 +95,18 @@ class Book:
 
     def rho(self, app: App, other: App) -> Rho:
         """The belief about an ordered pair, seen or not."""
+        if (app, other) not in self._asked:
+            self._asked[app, other] = self._belief(app, other)
+        return self._asked[app, other]
+
+    def speed(self, app: App, own: float, neighbours: Sequence[tuple[App, float]]) -> float:
+        """Equation 1: speed beside these neighbours, relative to alone with the same share."""
+        speed = 1.0
+        for other, theirs in neighbours:
+            speed *= max(0.05, 1.0 - self.rho(app, other).mean * self._phi(own, theirs))
+        return speed
+
+    def _belief(self, app: App, other: App) -> Rho:
         row = _parts(app, other)
         known = np.zeros(self.size)
         unseen = 0.0
@@ -107,13 +120,6 @@ class Book:
             mean *= 0.5 + 0.5 * (app.memory + other.memory)
         variance = float(known @ np.linalg.solve(self._precision, known)) + unseen
         return Rho(min(max(mean, 0.0), 0.95), math.sqrt(variance))
-
-    def speed(self, app: App, own: float, neighbours: Sequence[tuple[App, float]]) -> float:
-        """Equation 1: speed beside these neighbours, relative to alone with the same share."""
-        speed = 1.0
-        for other, theirs in neighbours:
-            speed *= max(0.05, 1.0 - self.rho(app, other).mean * self._phi(own, theirs))
-        return speed
 
     def _seen(self, app: App, other: App) -> bool:
         return f"{app.model}|{other.model}" in self._at

@@ -1,9 +1,9 @@
 """The next squad on one device: who, in which order, with how many SMs, and for how long.
 
 `form` puts the layers together: the policy ranks the waiting tenants, compatibility picks who runs together, the
-split gives each a first claim on SMs (whatever a member does not use flows down the order at once). Kernels are taken until
-a count or a time is full, since kernels of one model differ in length a thousandfold. The virtual GPU and the device
-daemon both execute what this answers.
+split gives each a first claim on SMs (whatever a member does not use flows down the order at once). Kernels are
+taken until a count or a time is full, since kernels of one model differ in length a thousandfold. The device
+daemon executes what this answers.
 """
 
 from __future__ import annotations

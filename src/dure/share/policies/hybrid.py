@@ -1,6 +1,6 @@
 """Hybrid: the order that earns the most weighted goodput (equation 2) per millisecond of device time.
 
-A request earns weight x Q(SLO) when it ends: all of it on time, (target / latency)^GAMMA of it when late. Its
+A request earns weight x Q(SLO) when it ends: all of it on time, (target / latency)^2 of it when late. Its
 index is what it still earns, plus what waiting one more service time would cost it, over the work left.
 Source: the c-mu rule on equation 2. Cost O(K^2). Not when a tenant's promise must hold at any price: use `slo`.
 """
@@ -10,9 +10,6 @@ from __future__ import annotations
 from numba import njit
 
 from dure.share.policies.arrays import Flags, Places, Reals
-
-GAMMA = 2.0
-"""How fast a late answer loses its worth."""
 
 
 @njit(cache=True)
@@ -40,11 +37,14 @@ def rank(waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, we
 @njit(cache=True)
 def worth(latency: float, target: float) -> float:
     """Q of equation 2: one on time, falling with lateness."""
-    return 1.0 if latency <= target else float((target / latency) ** GAMMA)
+    if latency <= target:
+        return 1.0
+    lateness: float = target / latency
+    return lateness * lateness
 
 
 @njit(cache=True)
 def _index(left: float, age: float, target: float, weight: float, queue: float) -> float:
     now = worth(age + left, target)
     last = worth(age + queue, target)
-    return weight * (0.1 * now + (now - last)) / max(left, 1e-6)
+    return float(weight * (0.1 * now + (now - last)) / max(left, 1e-6))

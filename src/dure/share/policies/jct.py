@@ -2,7 +2,8 @@
 
 A request that leaves part of the device to others holds them up less than its time alone says, so time left is
 counted by what it takes from the rest: full for one that fills the device, down to half for one that hardly
-does. Source: Schrage's rule. Cost O(K^2). Not for tenants with a latency promise and long requests: those can wait for ever; use `slack-guarded`.
+does. Source: Schrage's rule. Cost O(K^2). Not for tenants with a latency promise and long requests: those can
+wait for ever; use `slack-guarded`.
 """
 
 from __future__ import annotations
