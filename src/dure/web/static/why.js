@@ -70,7 +70,7 @@ function home(placement, currency) {
 function journal(entries) {
   if (!entries.length) return [];
   const rows = [...entries].reverse().slice(0, 12).map((entry) =>
-    el("tr", {}, el("td", { class: "num dim" }, time(entry.at_s)), el("td", {}, entry.decision.kind),
+    el("tr", {}, el("td", { class: "num dim" }, time(entry.at_s)), el("td", { class: "kind" }, entry.decision.kind),
       el("td", {}, told(entry.decision))));
   return [el("h3", {}, "Decisions, newest first"), el("table", {}, el("tbody", {}, ...rows))];
 }
