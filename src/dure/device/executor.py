@@ -73,6 +73,7 @@ class Executor:
         self._loading = {t.name: self.now_ms() for t in config.tenants}
         self._wake, self._ring = multiprocessing.Pipe(duplex=False)
         self._stopping = False
+        self._warm_up()
         self._thread = threading.Thread(target=self._loop, name="dure-device", daemon=True)
         self._thread.start()
 
@@ -140,6 +141,12 @@ class Executor:
                     self._heard(pipes[pipe])  # type: ignore[index]
             self._end_hung()
             self.tuner.tick(self.now_ms(), self.waiting())
+
+    def _warm_up(self) -> None:
+        """Let every policy compile before the first request has to wait for it."""
+        idle = Waiting("", self.tuner.app(self.config.tenants[0].name), (1.0,), 1.0, 0.0, 1.0)
+        for name, rank in self._policies.items():
+            form([idle, idle], name, rank, self.tuner.book)
 
     def _dispatch(self) -> None:
         began = time.thread_time()

@@ -13,6 +13,8 @@ Duration = Callable[[int], float]
 """Predicted time of a member's kernels with this many partitions; must not grow with them."""
 
 ROUNDS = 60
+PRECISION = 1e-3
+"""Makespans closer than this are the same: predictions are far less exact."""
 
 
 def split(durations: Sequence[Duration], parts: int) -> tuple[int, ...]:
@@ -22,10 +24,14 @@ def split(durations: Sequence[Duration], parts: int) -> tuple[int, ...]:
     """
     if len(durations) > parts:
         raise ValueError(f"{len(durations)} members do not fit on {parts} partitions")
+    if len(durations) == parts or len(durations) < 2:
+        return (1,) * len(durations) if len(durations) == parts else (parts,) * len(durations)
     low = max((d(parts) for d in durations), default=0.0)
     high = max((d(1) for d in durations), default=0.0)
     best = tuple(_least(d, high, parts) or parts for d in durations)
     for _ in range(ROUNDS):
+        if high - low <= PRECISION * high:
+            break
         middle = (low + high) / 2.0
         wanted = [_least(d, middle, parts) for d in durations]
         if None not in wanted and sum(w for w in wanted if w is not None) <= parts:

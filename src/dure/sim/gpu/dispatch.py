@@ -74,28 +74,29 @@ def _need(g: Gpu, own: Any) -> int:
 def _slow_down(g: Gpu, running: int) -> None:
     """Equation 1 between all kernels that hold SMs at this moment."""
     loose = 0
+    holders = 0
     for at in range(running):
         k = g.order[at]
-        loose += _loose(g, k)
-    for at in range(running):
-        m = g.order[at]
-        if g.tenants[m].held == 0:
+        own = g.tenants[k]
+        if own.held == 0:
             continue
-        own = g.tenants[m].first + g.tenants[m].kernel
+        kernel = g.kernels[own.first + own.kernel]
+        g.sides[0, holders] = kernel.sense * g.phi[own.held]
+        g.sides[1, holders] = kernel.press * g.phi[own.held]
+        g.order[holders] = k
+        holders += 1
+        loose += _loose(g, k)
+    if holders < 2:
+        return
+    for at in range(holders):
         factor = 1.0
-        neighbours = 0
-        for other in range(running):
-            k = g.order[other]
-            if k == m or g.tenants[k].held == 0:
-                continue
-            neighbours += 1
-            press = g.kernels[g.tenants[k].first + g.tenants[k].kernel].press
-            factor *= 1.0 - g.kernels[own].sense * press * g.phi[g.tenants[m].held] * g.phi[g.tenants[k].held]
-        if neighbours:
-            drag = g.world[0].extra
-            if loose > 1 and _loose(g, m):
-                drag += g.world[0].free_drag
-            g.tenants[m].rate *= max(factor, 0.05) / (1.0 + drag)
+        for other in range(holders):
+            if other != at:
+                factor *= 1.0 - g.sides[0, at] * g.sides[1, other]
+        drag = g.world[0].extra
+        if loose > 1 and _loose(g, g.order[at]):
+            drag += g.world[0].free_drag
+        g.tenants[g.order[at]].rate *= max(factor, 0.05) / (1.0 + drag)
 
 
 @njit(cache=True)

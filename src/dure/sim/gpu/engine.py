@@ -156,6 +156,8 @@ def _finish(g: Gpu, system: int, policy: int, trace: np.ndarray, written: int) -
         if g.tenants[k].kernel < g.tenants[k].count:
             if system == RANKED:
                 ranked.advance(g, policy, k)
+            elif system == BLESS:
+                g.tenants[k].ready = max(now, bless.issued(g, k))
             continue
         g.latency[k, g.tenants[k].request] = now - g.tenants[k].arrived
         g.tenants[k].live = False

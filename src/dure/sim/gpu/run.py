@@ -137,6 +137,7 @@ def _compile(
         phi=(2.0 * shares) ** 0.3,
         latency=np.full(times.shape, np.nan),
         order=np.zeros(len(tenants), np.int64),
+        sides=np.zeros((2, len(tenants))),
     )
 
 

@@ -49,6 +49,8 @@ TENANT = np.dtype(
         ("ready", np.float64),  # the next kernel may not start before
         ("limit", np.int64),  # kernels from here on wait for the policy
         ("half", np.int64),  # kernel at which a squad member leaves its cap
+        ("squad_from", np.int64),  # first kernel of its squad
+        ("squad_step", np.float64),  # host time between two of its kernels in the squad
         ("rank1", np.float64),  # rank and ready time of the two kernels issued ahead
         ("rank2", np.float64),
         ("ready1", np.float64),
@@ -103,3 +105,4 @@ class Gpu(NamedTuple):
     phi: Any  # float64[sms + 1]: one side's factor of phi in equation 1
     latency: Any  # float64[K, R]
     order: Any  # int64[K]: scratch of the dispatcher
+    sides: Any  # float64[2, K]: scratch, what each holder suffers and does

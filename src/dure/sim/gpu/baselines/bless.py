@@ -3,8 +3,10 @@
 A squad is formed whenever the device has drained: repeatedly the next kernel of the request chosen by pace
 = time the promise allows for its progress / time since arrival. The text of the paper can be read two ways;
 both are here. Reading R serves the smallest pace (the request furthest behind), L the largest. The squad
-then runs without caps, or with the strict split of 18 partitions whose predicted makespan is shortest
-(found by bisection); a strict split is kept for the first half of each member's kernels only (semi-spatial).
+then runs without caps, or with the strict split of 18 partitions whose predicted makespan is shortest (each
+partition to the member that ends last, which is exact). A strict split binds only the first half of a member's
+kernels (semi-spatial); after that it keeps first claim on its partitions and may use others that are idle. Free
+competition in that half would contradict figure 17 of the paper.
 """
 
 from __future__ import annotations
@@ -42,9 +44,20 @@ def step(g: Gpu) -> None:
         g.tenants[k].claim = 0
         g.tenants[k].half = ALL
         g.tenants[k].ready = w.stall
+        g.tenants[k].ready1 = w.stall
+        g.tenants[k].squad_from = g.tenants[k].kernel
         members += chosen[k] > 0
+    for k in range(tenants):
+        g.tenants[k].squad_step = w.host * members
     if members > 1 and g.world[0].squad_mode > 0:
         partition(g, chosen, g.world[0].squad_mode)
+
+
+@njit(cache=True)
+def issued(g: Gpu, k: int) -> float:
+    """When the host has launched a member's next kernel: it goes round the members, one kernel each."""
+    own = g.tenants[k]
+    return float(own.ready1 + (own.kernel - own.squad_from) * own.squad_step)
 
 
 @njit(cache=True)
