@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
-from sqlalchemy import Connection, Engine, Select, select
+from sqlalchemy import Connection, Engine, Select, func, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from dure.adapters.store import tables as t
@@ -21,6 +21,7 @@ from dure.adapters.store.rows import (
     event_of,
     record_of,
     record_row,
+    status_row,
     upsert,
 )
 from dure.model.decision import JournalEntry
@@ -30,10 +31,11 @@ from dure.model.policy import Policy
 from dure.model.report import Report
 from dure.model.tenant import Tenant
 from dure.model.units import Instant, Seconds
-from dure.model.workload import WorkloadRecord
+from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import Change, Charge
 
 _LEADER = "leader"
+# Looking for a similar name must not cost more than the answer is worth.
 _NAMES_COMPARED = 500
 
 
@@ -106,23 +108,31 @@ class SqlStore:
             row = db.execute(newest.limit(1)).one_or_none()
             if row is not None:
                 return record_of(row)
-            # Looking for near names takes time for each one, so only the newest are looked at.
-            known = select(t.workloads.c.name).order_by(t.workloads.c.submitted_s.desc()).limit(_NAMES_COMPARED)
-            names = db.execute(known).scalars().all()
-        close = difflib.get_close_matches(name, sorted(set(names)), n=3)
+            lately = select(t.workloads.c.name).order_by(t.workloads.c.submitted_s.desc()).limit(_NAMES_COMPARED)
+            names = sorted(set(db.execute(lately).scalars()))
+        close = difflib.get_close_matches(name, names, n=3)
         raise NotFound(
             f"no workload '{name}'",
             remedy=f"Did you mean {' or '.join(close)}?" if close else "See: dure get workloads",
         )
 
-    def list_workloads(self, *, ended: bool | None = None, tenant: str | None = None) -> tuple[WorkloadRecord, ...]:
+    def list_workloads(
+        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+    ) -> tuple[WorkloadRecord, ...]:
         query = select(t.workloads).order_by(t.workloads.c.submitted_s, t.workloads.c.name)
         if ended is not None:
             query = query.where(t.workloads.c.ended == int(ended))
         if tenant is not None:
             query = query.where(t.workloads.c.tenant == tenant)
+        if since_s is not None:
+            query = query.where((t.workloads.c.ended == 0) | (t.workloads.c.finished_s >= since_s))
         with self._read() as db:
             return tuple(record_of(row) for row in db.execute(query))
+
+    def count_workloads(self) -> dict[Phase, int]:
+        query = select(t.workloads.c.phase, func.count()).group_by(t.workloads.c.phase)
+        with self._read() as db:
+            return {Phase(phase): number for phase, number in db.execute(query)}
 
     # -- the loop's writes -----------------------------------------------------------------------------------------
 
@@ -259,11 +269,7 @@ class SqlStore:
 
     def _swap(self, db: Connection, change: Change) -> bool:
         where = (t.workloads.c.uid == change.uid) & (t.workloads.c.version == change.version)
-        values = {
-            "version": change.version + 1,
-            "ended": int(change.status.phase.ended),
-            "status": encode(change.status),
-        }
+        values = {"version": change.version + 1, **status_row(change.status)}
         return db.execute(t.workloads.update().where(where).values(**values)).rowcount == 1
 
     def _append(self, db: Connection, entries: Sequence[JournalEntry], events: Sequence[Event]) -> None:
