@@ -24,8 +24,10 @@ def build(options: argparse.Namespace) -> int:
     if options.if_go and problem:
         print(f"lab: not built, tests on real clusters will be skipped: {problem}", file=sys.stderr)
         return 0
-    for name, path in ensure(options.artifact or None).items():
-        print(f"{name}\t{path}")
+    built = ensure(options.artifact or None)
+    if not options.if_go:
+        for name, path in built.items():
+            print(f"{name}\t{path}")
     return 0
 
 
@@ -63,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("build", help="build what is missing in the cache")
     names = [artifact.name for artifact in ARTIFACTS]
     command.add_argument("artifact", nargs="*", metavar="ARTIFACT", help=f"any of {', '.join(names)}; all when none")
-    command.add_argument("--if-go", action="store_true", help="without Go, say so in one line and succeed")
+    command.add_argument("--if-go", action="store_true", help="quietly; without Go, say so in one line and succeed")
     command.set_defaults(run=build)
     for name, run, told in (
         ("up", up, "start a lab in the background"),

@@ -8,6 +8,7 @@ marker `lab`; without Go, or with `DURE_LAB=0`, they are skipped with one line t
 import contextlib
 import os
 from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -41,28 +42,25 @@ def why_no_lab() -> str | None:
     return f"tests on real clusters are left out: {problem}" if problem else None
 
 
+# Labs that a session or a test started, so that a failure can keep their logs.
+_LABS = pytest.StashKey[list[Lab]]()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """After a failure the logs of every lab the test could see are worth keeping."""
     report = yield
-    if report.failed:
-        for value in getattr(item, "funcargs", {}).values():
-            if isinstance(value, Lab):
-                value.keep = True
-        shared = item.session.stash.get(_SHARED, None)
-        if shared is not None and item.get_closest_marker("lab"):
-            shared.keep = True
+    if report.failed and item.get_closest_marker("lab"):
+        for lab in (*item.stash.get(_LABS, ()), *item.session.stash.get(_LABS, ())):
+            lab.keep = True
     return report
-
-
-_SHARED = pytest.StashKey[Lab]()
 
 
 @pytest.fixture(scope="session")
 def shared_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A hub and two members, for tests that leave them as they found them."""
     with Lab(["hub", "a", "b"]) as lab:
-        request.session.stash[_SHARED] = lab
+        request.session.stash[_LABS] = [lab]
         yield lab
 
 
@@ -77,7 +75,14 @@ def members(shared_lab: Lab) -> list[Cluster]:
 
 
 @pytest.fixture
-def lab_factory() -> Iterator[LabFactory]:
+def lab_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
     """Start labs of one's own; they end with the test."""
+    labs: list[Lab] = request.node.stash.setdefault(_LABS, [])
     with contextlib.ExitStack() as stack:
-        yield lambda *args, **kwargs: stack.enter_context(Lab(*args, **kwargs))
+
+        def start(*args: Any, **kwargs: Any) -> Lab:
+            lab = stack.enter_context(Lab(*args, **kwargs))
+            labs.append(lab)
+            return lab
+
+        yield start

@@ -86,13 +86,13 @@ def _kubernetes(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Arti
 
 # In the order of building: what most tests need comes first.
 ARTIFACTS: tuple[Artifact, ...] = (
-    Artifact("etcd", ETCD, package=ETCD.module, cold_s=60, scratch_mib=500, kept_mib=30),
-    _kubernetes("kube-apiserver", cold_s=350, scratch_mib=2000, kept_mib=110),
-    _kubernetes("kubectl", cold_s=80, scratch_mib=400, kept_mib=60),
-    _kubernetes("kube-controller-manager", cold_s=90, scratch_mib=500, kept_mib=100),
-    _kubernetes("kube-scheduler", cold_s=50, scratch_mib=200, kept_mib=80),
-    Artifact("kwok", KWOK, package="sigs.k8s.io/kwok/cmd/kwok", cold_s=130, scratch_mib=900, kept_mib=70),
-    Artifact("kueue", KUEUE, package="sigs.k8s.io/kueue/cmd/kueue", cold_s=300, scratch_mib=1500, kept_mib=100),
+    Artifact("etcd", ETCD, package=ETCD.module, cold_s=60, scratch_mib=600, kept_mib=30),
+    _kubernetes("kube-apiserver", cold_s=350, scratch_mib=2500, kept_mib=110),
+    _kubernetes("kubectl", cold_s=40, scratch_mib=500, kept_mib=60),
+    _kubernetes("kube-controller-manager", cold_s=120, scratch_mib=800, kept_mib=100),
+    _kubernetes("kube-scheduler", cold_s=20, scratch_mib=300, kept_mib=80),
+    Artifact("kwok", KWOK, package="sigs.k8s.io/kwok/cmd/kwok", cold_s=140, scratch_mib=1000, kept_mib=70),
+    Artifact("kueue", KUEUE, package="sigs.k8s.io/kueue/cmd/kueue", cold_s=300, scratch_mib=1800, kept_mib=100),
     Artifact(
         "kueue-manifests",
         KUEUE,

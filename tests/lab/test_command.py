@@ -84,3 +84,24 @@ def test_a_lab_stays_up_between_commands(tmp_path: Path) -> None:
         ended = lab("down")
     assert ended.stdout == "the lab is down\n"
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.lab
+def test_logs_of_a_failed_test_are_kept_and_those_of_a_good_one_go(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["lab.fixtures"]\n')
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n"
+        "from lab.cluster import OPTIONAL\n"
+        "@pytest.mark.lab\n"
+        "@pytest.mark.parametrize('good', [True, False])\n"
+        "def test_it(lab_factory, good):\n"
+        "    lab_factory(['x'], off={'x': OPTIONAL})\n"
+        "    assert good\n"
+    )
+    (tmp_path / "tmp").mkdir()
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert "1 failed, 1 passed" in done.stdout
+    [kept] = (tmp_path / "tmp").glob("dure-lab-run-*")
+    assert (kept / "x" / "kube-apiserver.log").exists()

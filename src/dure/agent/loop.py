@@ -36,6 +36,7 @@ class Agent:
         self._told: dict[str, tuple[str, Hold]] = {}
         self._unsent: list[Decision] = []
         self._packed = ""
+        self._conflicted = False
         self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
         self._sent: Report | None = None
 
@@ -49,7 +50,7 @@ class Agent:
             decisions = pack(state, self.catalogue)
             if self._act(decisions):
                 changed, state = True, self.cluster.fetch_state()
-            self._packed = state.version
+            self._packed = "" if self._conflicted else state.version
         self._report(state, self.cluster.fetch_observed() if changed else observed)
         return changed
 
@@ -73,6 +74,7 @@ class Agent:
 
     def _act(self, decisions: Sequence[Decision]) -> bool:
         """Resizes and evictions first, then gangs one by one: a conflict spoils one gang and is tried again."""
+        self._conflicted = False
         evicts = [one for one in decisions if isinstance(one, Evict)]
         if evicts:
             self.cluster.evict(evicts)
@@ -86,6 +88,7 @@ class Agent:
                     self.cluster.resize(resizes)
                 self.cluster.bind(binds)
             except Conflict:
+                self._conflicted = True
                 continue
             self._unsent.extend(group)
             acted = True

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from litestar import Request, Response
-from litestar.params import Parameter
+from litestar.params import PathParameter, QueryParameter
 
 from dure.api.problems import PreconditionFailed
 from dure.model.errors import InvalidInput
@@ -19,10 +19,12 @@ from dure.model.errors import InvalidInput
 T = TypeVar("T")
 MAX_LIMIT = 5000
 
-Limit = Annotated[int, Parameter(ge=1, le=MAX_LIMIT, description="How many items at most.")]
-After = Annotated[str | None, Parameter(max_length=400, description="The `next` of the page before.")]
-Name = Annotated[str, Parameter(max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
-NameFilter = Annotated[str | None, Parameter(max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
+Limit = Annotated[int, QueryParameter(ge=1, le=MAX_LIMIT, description="How many items at most.")]
+After = Annotated[str | None, QueryParameter(max_length=400, description="The `next` of the page before.")]
+Name = Annotated[str, PathParameter(max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
+NameFilter = Annotated[
+    str | None, QueryParameter(max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")
+]
 
 _ENCODER = msgspec.json.Encoder()
 _JSON = "application/json"

@@ -35,7 +35,6 @@ class _Client:
 
     def __init__(self, frames: int) -> None:
         self.queue: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(frames)
-        self.dropped = False
 
 
 class Stream:
@@ -45,17 +44,20 @@ class Stream:
         self._heartbeat_s = heartbeat_s
         self._clients: set[_Client] = set()
         self._wake = asyncio.Event()
+        self._started = asyncio.Event()
         self._closed = False
+        self._open = 0
         self._last = 0
 
     @property
     def clients(self) -> int:
-        return len(self._clients)
+        return self._open
 
     async def run(self) -> None:
         """Read and hand out until cancelled."""
         loop = asyncio.get_running_loop()
         self._last = await asyncio.to_thread(self._newest)
+        self._started.set()
 
         def wake() -> None:
             # The plane may still commit while the server's loop is going down.
@@ -66,8 +68,10 @@ class Stream:
         try:
             while True:
                 await self._hand_out()
+                # Not wait_for: before Python 3.12 it can swallow the cancellation that ends this loop.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), POLL_S)
+                    async with asyncio.timeout(POLL_S):
+                        await self._wake.wait()
                 self._wake.clear()
         finally:
             unsubscribe()
@@ -80,32 +84,45 @@ class Stream:
 
     async def frames(self, after: int | None) -> AsyncIterator[bytes]:
         """The stream of one client: everything after `after` (or from now on), then live with heartbeats."""
-        client = _Client(self._frames)
-        if self._closed or len(self._clients) >= MAX_CLIENTS:
-            yield GREETING
+        yield GREETING
+        if self._closed or self._open >= MAX_CLIENTS:
             return
-        self._clients.add(client)
+        client = _Client(self._frames)
+        self._open += 1
         try:
-            yield GREETING
-            last = self._last if after is None else after
-            async for seq, frame in self._backlog(last):
-                yield frame
-                last = seq
-            async for frame in self._live(client, last):
+            async for frame in self._all_frames(client, after):
                 yield frame
         finally:
+            self._open -= 1
             self._clients.discard(client)
 
-    async def _backlog(self, after: int) -> AsyncIterator[tuple[int, bytes]]:
-        while batch := await asyncio.to_thread(self._read, after):
+    async def _all_frames(self, client: _Client, after: int | None) -> AsyncIterator[bytes]:
+        # A backlog read before the reader of the store knows its own start could end too early.
+        await self._started.wait()
+        last = await asyncio.to_thread(self._newest) if after is None else after
+        listening = False
+        while True:
+            batch = await asyncio.to_thread(self._read, last)
             for event in batch:
-                yield event.seq, frame_of(event)
-            after = batch[-1].seq
+                last = event.seq
+                yield frame_of(event)
+            if len(batch) == BATCH:
+                continue
+            if listening or self._closed:
+                break
+            # Only now does the queue begin to fill; one more read closes the gap before this moment.
+            self._clients.add(client)
+            listening = True
+        if self._closed:
+            return
+        async for frame in self._live(client, last):
+            yield frame
 
     async def _live(self, client: _Client, last: int) -> AsyncIterator[bytes]:
         while True:
             try:
-                item = await asyncio.wait_for(client.queue.get(), self._heartbeat_s)
+                async with asyncio.timeout(self._heartbeat_s):
+                    item = await client.queue.get()
             except TimeoutError:
                 yield HEARTBEAT
                 continue
@@ -133,7 +150,6 @@ class Stream:
 
     def _end(self, client: _Client) -> None:
         self._clients.discard(client)
-        client.dropped = True
         while client.queue.full():
             client.queue.get_nowait()
         client.queue.put_nowait(None)

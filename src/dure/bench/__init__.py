@@ -13,4 +13,8 @@ class Entry(NamedTuple):
     help: str
 
 
-BENCHES: dict[str, Entry] = {}
+BENCHES: dict[str, Entry] = {
+    "device": Entry("dure.bench.device", "Squads of real ONNX segments against threads and turns."),
+    "interference": Entry("dure.bench.interference", "Equation 1 on measured pairs that it has not seen."),
+    "share": Entry("dure.bench.share", "One GPU shared by many: latency against every published system."),
+}

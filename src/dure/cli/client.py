@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import httpx
 
 from dure.cli.state import find
@@ -35,6 +36,9 @@ class Client:
         self._http = httpx.Client(
             base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TIMEOUT_S, trust_env=False
         )
+        context = click.get_current_context(silent=True)
+        if context is not None:
+            context.call_on_close(self._http.close)
 
     def get(self, path: str, **params: str | int | None) -> Any:
         return self._call("GET", path, params=_given(params)).json()

@@ -25,6 +25,8 @@ START_S = 1_767_571_200.0
 GRAIN_S = 10.0
 # Waiting workloads are looked at this often even if nothing else happens.
 LOOK_S = 600.0
+# Nobody cancels anything in a simulation, so a quiet agent need only keep its figures from counting as stale (300 s).
+IDLE_S = 240.0
 # A workload may need this many steps at one moment: place, apply, bind, report.
 SETTLE_STEPS = 6
 
@@ -44,7 +46,7 @@ def simulate(run: Run, progress: Callable[[float], None] | None = None) -> Summa
     """Run to the end and sum up. `progress` is told the share of time that has passed."""
     clock = VirtualClock(run.start_s)
     store = MemoryStore()
-    world = EmbeddedWorld(run.fleet, run.catalogue, store, clock, seed=run.seed)
+    world = EmbeddedWorld(run.fleet, run.catalogue, store, clock, seed=run.seed, idle_s=IDLE_S)
     usage = Usage()
     end_s = run.start_s + run.days * DAY_S
     coming = sorted(run.arrivals, key=lambda pair: (pair[0], pair[1].name))

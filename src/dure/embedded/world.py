@@ -11,7 +11,7 @@ from dure.agent.loop import Agent
 from dure.model.catalogue import Catalogue
 from dure.model.errors import Conflict
 from dure.model.fleet import Fleet
-from dure.model.units import Instant
+from dure.model.units import Instant, Seconds
 from dure.model.workload import Workload
 from dure.place import place
 from dure.plane.desk import Desk
@@ -20,12 +20,12 @@ from dure.plane.members import LocalPlane
 from dure.plane.observe import Observer
 from dure.ports import Clock, StorePort
 
-# An agent without news turns this often all the same.
-IDLE_S = 60.0
-
 
 class EmbeddedWorld:
-    """One `step`: what has arrived is submitted, every agent turns once, the plane turns once."""
+    """One `step`: every agent that has something to do turns once, then the plane does.
+
+    An agent without news turns every `idle_s` all the same, which is when it hears of a cancelled workload.
+    """
 
     def __init__(
         self,
@@ -38,10 +38,12 @@ class EmbeddedWorld:
         holder: str = "embedded",
         lease_clock: Clock | None = None,
         speed: float = 1.0,
+        idle_s: Seconds = 10.0,
     ) -> None:
         self.fleet = fleet
         self.store = store
         self.clock = clock
+        self.idle_s = idle_s
         self.clusters = {
             spec.info.name: MemoryCluster(spec, catalogue, clock, seed=seed)
             for spec in fleet.clusters
@@ -61,37 +63,39 @@ class EmbeddedWorld:
         self.desk = Desk(observer, clock, speed)
         for tenant in fleet.tenants:
             store.write_tenant(tenant)
-        self._wishes = 0
-        self._seen_wishes = -1
-        self._turned: dict[str, tuple[int, str, Instant]] = {}
+        self._submitted = True
+        self._told: set[str] = set(self.clusters)
+        self._turned: dict[str, tuple[str, Instant]] = {}
 
     def step(self) -> bool:
         """Answers whether anything changed, so that a simulation knows when it may leap.
 
-        An agent turns when the plane wants something new, when its cluster has changed, or after a minute.
+        An agent turns when the plane wants something new of it, when its cluster has changed, or after a while.
         """
         acted = [self._turn(agent) for agent in self.agents if self._due(agent)]
-        if not acted and self._wishes == self._seen_wishes:
+        if not acted and not self._submitted:
             return False
-        self._seen_wishes = self._wishes
+        self._submitted = False
         changed = self.plane.cycle() > 0
-        self._wishes += changed
+        self._told |= self.plane.touched
         return changed or any(acted)
 
     def _due(self, agent: Agent) -> bool:
-        wishes, version, at_s = self._turned.get(agent.cluster.name, (-1, "", 0.0))
-        if wishes != self._wishes or self.clock.now() - at_s >= IDLE_S:
+        version, at_s = self._turned.get(agent.cluster.name, ("", 0.0))
+        if agent.cluster.name in self._told or self.clock.now() - at_s >= self.idle_s:
             return True
         return agent.cluster.fetch_state().version != version
 
     def _turn(self, agent: Agent) -> bool:
+        name = agent.cluster.name
+        self._told.discard(name)
         acted = agent.cycle()
-        self._turned[agent.cluster.name] = (self._wishes, agent.cluster.fetch_state().version, self.clock.now())
+        self._turned[name] = (agent.cluster.fetch_state().version, self.clock.now())
         return acted
 
     def submit(self, arrived: Sequence[Workload]) -> None:
         """The stream's workloads; one that is there already (after a restart) is left alone."""
-        self._wishes += len(arrived)
+        self._submitted = self._submitted or bool(arrived)
         for workload in arrived:
             try:
                 self.desk.submit(workload, key=f"stream/{workload.name}")

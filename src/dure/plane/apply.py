@@ -42,6 +42,14 @@ class Draft:
         gone = self.status.phase.ended or self.status.leaving_s != self.before.status.leaving_s
         return gone or now_s - self.status.billed_until_s >= BILL_EVERY_S
 
+    def homes_to_tell(self) -> set[str]:
+        """The clusters on which something must now appear or go away."""
+        old, new = self.before.status, self.status
+        ended = new.phase.ended and not old.phase.ended
+        if new.generation == old.generation and new.leaving_s == old.leaving_s and not ended:
+            return set()
+        return {home.cluster for home in (old.placement, new.placement) if home is not None}
+
     def change(self, now_s: Instant) -> Change:
         events = _events(self.before, self.status, now_s)
         return Change(

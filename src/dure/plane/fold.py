@@ -18,12 +18,11 @@ PATIENCE_S = 600.0
 MAX_RESTARTS = 5
 
 
-def fold(record: WorkloadRecord, report: Report | None, now_s: Instant) -> WorkloadStatus:
-    """The record's next status given its cluster's newest report; the same status when there is no news."""
+def fold(record: WorkloadRecord, report: Report | None, seen: Observed | None, now_s: Instant) -> WorkloadStatus:
+    """The record's next status given its cluster's newest report and what that says of it; no news, same status."""
     status, placement = record.status, record.status.placement
     if status.phase.ended or placement is None or report is None:
         return status
-    seen = next((one for one in report.observed if one.uid == record.uid), None)
     if status.leaving_s is not None:
         return _left(status, report) if seen is None and report.at_s > status.leaving_s else status
     if seen is None or seen.generation != placement.generation:

@@ -38,10 +38,15 @@ class Plane:
         self.holder = holder
         self.lease_clock = lease_clock
         self.leading = False
+        self.touched: set[str] = set()
         self._looked_at = b""
 
     def cycle(self) -> int:
-        """One turn; answers how many records were changed. Does nothing while another plane leads."""
+        """One turn; answers how many records were changed. Does nothing while another plane leads.
+
+        `touched` then names the clusters that have something new to do.
+        """
+        self.touched = set()
         token = self.store.acquire_lease(self.holder, self.lease_clock.now(), LEASE_S)
         self.leading = token is not None
         if token is None:
@@ -65,14 +70,16 @@ class Plane:
             return 0
         # A record that moved on under us is looked at again in the next turn.
         self._looked_at = b"" if lost else seen
+        self.touched = {home for draft in drafts if draft.changed for home in draft.homes_to_tell()}
         return len(changes) - len(lost)
 
     def _fold(self, drafts: list[Draft], reports: Sequence[Report], now_s: Instant) -> None:
         by_cluster = {report.cluster: report for report in reports}
+        seen = {(report.cluster, one.uid): one for report in reports for one in report.observed}
         for draft in drafts:
-            home = draft.status.placement
+            record, home = draft.before, draft.status.placement
             if home is not None:
-                draft.status = fold(draft.record, by_cluster.get(home.cluster), now_s)
+                draft.status = fold(record, by_cluster.get(home.cluster), seen.get((home.cluster, record.uid)), now_s)
 
     def _seen(self, records: Sequence[WorkloadRecord], reports: Sequence[Report], now_s: Instant) -> bytes:
         """What a decision depends on, cheaply: who waits, what each pool has free, the ten minutes it is."""

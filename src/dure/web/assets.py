@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from importlib import resources
 from typing import NamedTuple
 
@@ -36,9 +37,19 @@ def assets() -> dict[str, Asset]:
 
 @functools.cache
 def plotly_script() -> Asset:
-    """Five megabytes, hence read only when a browser asks for it."""
+    """Five megabytes, hence read only when a browser asks for the page."""
     script = resources.files("plotly") / "package_data" / "plotly.min.js"
     return _asset(script.read_bytes(), "plotly.min.js")
+
+
+@functools.cache
+def plotly_style_markers() -> tuple[str, ...]:
+    """Ids under which Plotly looks for a style of its map charts before it writes one into the page.
+
+    The content policy would refuse that style with an error in the console; an element with the id keeps it quiet.
+    """
+    found = re.findall(rb'getElementById\("([0-9a-f]{64})"\)', plotly_script().body)
+    return tuple(sorted({marker.decode() for marker in found}))
 
 
 def _asset(body: bytes, name: str) -> Asset:

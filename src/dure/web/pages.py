@@ -10,9 +10,10 @@ import jinja2
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
 
 import dure
-from dure.web.assets import Asset, assets, plotly_script
+from dure.web.assets import Asset, assets, plotly_script, plotly_style_markers
 
 
 @get("/", include_in_schema=False, sync_to_thread=False)
@@ -26,7 +27,7 @@ async def plotly_file(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 @get("/static/{name:str}", include_in_schema=False, sync_to_thread=False)
-def static_file(request: Request[Any, Any, Any], name: str) -> Response[bytes]:
+def static_file(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes]:
     found = assets().get(name)
     if found is None:
         raise NotFoundException(f"no file '{name[:80]}'")
@@ -51,4 +52,4 @@ def _file(request: Request[Any, Any, Any], asset: Asset) -> Response[bytes]:
 def _rendered() -> bytes:
     source = (resources.files("dure.web") / "templates" / "fleet.html").read_text("utf-8")
     template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
-    return template.render(version=dure.__version__).encode()
+    return template.render(version=dure.__version__, style_markers=plotly_style_markers()).encode()

@@ -16,7 +16,8 @@ from dure.model.workload import (
     WorkloadStatus,
     WorkloadType,
 )
-from dure.plane.fold import MAX_RESTARTS, PATIENCE_S, fold, leave
+from dure.plane import fold as module
+from dure.plane.fold import MAX_RESTARTS, PATIENCE_S, leave
 
 HOME = Placement("w", 2, "seoul", "t4", "t4", ShareMode.EXCLUSIVE, Capacity.OWNED, replicas=2, decided_s=10.0)
 SPEC = Workload("w", "vision", WorkloadType.TRAINING, (AcceptedClass("t4"),), Demand(devices=1), gang=2)
@@ -30,6 +31,11 @@ def record(phase: Phase = Phase.PLACED, **status: object) -> WorkloadRecord:
 def report(at_s: float = 20.0, **seen: object) -> Report:
     observed = (Observed("u", "w", **{"generation": 2, **seen}),) if seen else ()  # type: ignore[arg-type]
     return Report("seoul", at_s, "v", (), observed)
+
+
+def fold(before: WorkloadRecord, told: Report | None, now_s: float) -> WorkloadStatus:
+    seen = next((one for one in told.observed if one.uid == before.uid), None) if told else None
+    return module.fold(before, told, seen, now_s)
 
 
 def test_no_report_changes_nothing() -> None:

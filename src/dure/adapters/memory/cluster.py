@@ -95,7 +95,7 @@ class MemoryCluster:
             work = world.works.get(uid)
             if work is not None:
                 pods.remove(world, work)
-                del world.works[uid]
+                world.drop_work(uid)
 
     def bind(self, binds: Sequence[Bind]) -> None:
         with self._lock:

@@ -30,11 +30,16 @@ class Progress:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, Instant, Observed]] = {}
+        self._all: tuple[int, Instant, tuple[Observed, ...]] = (-1, 0.0, ())
 
     def of(self, world: World) -> tuple[Observed, ...]:
+        if self._all[0] == world.touches and world.now_s < self._all[1]:
+            return self._all[2]
         seen = {uid: self._look(world, world.works[uid], self._seen.get(uid)) for uid in sorted(world.works)}
+        fresh_until_s = min((entry[1] for entry in seen.values()), default=math.inf)
         self._seen = seen
-        return tuple(entry[2] for entry in seen.values())
+        self._all = (world.touches, fresh_until_s, tuple(entry[2] for entry in seen.values()))
+        return self._all[2]
 
     def _look(
         self, world: World, work: Work, before: tuple[int, Instant, Observed] | None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -15,7 +15,7 @@ from dure.model.policy import Policy
 from dure.model.report import Report
 from dure.model.tenant import Tenant
 from dure.model.units import Instant, Seconds
-from dure.model.workload import WorkloadRecord
+from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import Change, Charge
 
 
@@ -25,6 +25,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._records: dict[str, WorkloadRecord] = {}
         self._open: dict[str, str] = {}
+        self._open_sorted: tuple[WorkloadRecord, ...] | None = None
         self._newest: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self._journal: list[JournalEntry] = []
@@ -59,6 +60,7 @@ class MemoryStore:
         if record.name in self._open or record.uid in self._records:
             raise Conflict(f"workload '{record.name}' exists and has not ended")
         self._records[record.uid] = record
+        self._open_sorted = None
         if not record.status.phase.ended:
             self._open[record.name] = record.uid
         self._newest[record.name] = record.uid
@@ -73,15 +75,22 @@ class MemoryStore:
             raise NotFound(f"no workload '{name}'", remedy=f"Did you mean {' or '.join(close)}?" if close else "")
         return self._records[uid]
 
-    def list_workloads(self, *, ended: bool | None = None, tenant: str | None = None) -> tuple[WorkloadRecord, ...]:
-        pool = [self._records[uid] for uid in self._open.values()] if ended is False else self._records.values()
-        found = [
-            record
-            for record in pool
-            if (ended is None or record.status.phase.ended == ended)
-            and (tenant is None or record.spec.tenant == tenant)
-        ]
-        return tuple(sorted(found, key=lambda one: (one.status.submitted_s, one.name)))
+    def list_workloads(
+        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+    ) -> tuple[WorkloadRecord, ...]:
+        if ended is False:
+            found = self._list_open()
+        else:
+            kept = (one for one in self._records.values() if ended is None or one.status.phase.ended)
+            found = _sorted(kept)
+        if since_s is not None:
+            found = tuple(
+                one for one in found if not one.status.phase.ended or (one.status.finished_s or 0) >= since_s
+            )
+        return found if tenant is None else tuple(one for one in found if one.spec.tenant == tenant)
+
+    def count_workloads(self) -> dict[Phase, int]:
+        return dict(Counter(record.status.phase for record in self._records.values()))
 
     def commit(
         self,
@@ -149,11 +158,18 @@ class MemoryStore:
             return tuple(self._policies.get(name, ()))
         return tuple(versions[-1] for _, versions in sorted(self._policies.items()))
 
+    def _list_open(self) -> tuple[WorkloadRecord, ...]:
+        """Kept sorted until a record changes: the loops ask far more often than they write."""
+        if self._open_sorted is None:
+            self._open_sorted = _sorted(self._records[uid] for uid in self._open.values())
+        return self._open_sorted
+
     def _swap(self, change: Change) -> bool:
         record = self._records.get(change.uid)
         if record is None or record.version != change.version:
             return False
         self._records[change.uid] = WorkloadRecord(record.uid, record.spec, change.status, record.version + 1)
+        self._open_sorted = None
         if change.status.phase.ended:
             self._open.pop(record.name, None)
         self._append(change.entries, change.events)
@@ -171,3 +187,7 @@ class MemoryStore:
             self._by_workload[kept.workload].append(kept)
         for event in events:
             self._events.append(msgspec.structs.replace(event, seq=len(self._events) + 1))
+
+
+def _sorted(records: Iterable[WorkloadRecord]) -> tuple[WorkloadRecord, ...]:
+    return tuple(sorted(records, key=lambda one: (one.status.submitted_s, one.name)))

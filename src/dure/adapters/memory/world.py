@@ -134,6 +134,10 @@ class World(msgspec.Struct):
         self.due.pop(name, None)
         self.version += 1
 
+    def drop_work(self, uid: str) -> None:
+        del self.works[uid]
+        self.touches += 1
+
     def tell(self, pod: Pod, message: str) -> None:
         """A message is for people: it is no new version of the world, or telling why would cause a new look."""
         self.pods[pod.name] = replace(pod, message=message)

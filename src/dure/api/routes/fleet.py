@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromQuery
 
 from dure.api.answers import After, Limit, Name, NameFilter, Page, one, page, plain
 from dure.api.pulse import Point
@@ -31,7 +32,7 @@ async def fetch_status(request: Request[Any, Any, Any]) -> Response[FleetStatus]
 
 
 @get("/v1/history", tags=["fleet"], sync_to_thread=False)
-def fetch_history(request: Request[Any, Any, Any], since_s: float = 0.0) -> Response[Page[Point]]:
+def fetch_history(request: Request[Any, Any, Any], since_s: FromQuery[float] = 0.0) -> Response[Page[Point]]:
     """The headline figures since the server started, oldest first: what the charts of the dashboard show."""
     return plain(Page(service_of(request).pulse.history(since_s)))
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import Parameter
+from litestar.params import FromQuery, QueryParameter
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from dure.api.answers import Limit, NameFilter, Page, plain
@@ -23,9 +23,7 @@ EVENT_STREAM = "text/event-stream"
 SEND_S = 20.0
 LARGEST_SEQ = 2**63 - 1
 
-Sequence = Annotated[
-    int, Parameter(ge=0, le=LARGEST_SEQ, description="Only what follows this number (`seq`).", query="after")
-]
+Sequence = Annotated[int, QueryParameter(ge=0, le=LARGEST_SEQ, description="Only what follows this number (`seq`).")]
 
 
 @get("/v1/decisions", tags=["journal"])
@@ -35,7 +33,7 @@ async def list_decisions(
     after: Sequence = 0,
     workload: NameFilter = None,
     tenant: NameFilter = None,
-    newest: bool = False,
+    newest: FromQuery[bool] = False,
 ) -> Response[Page[JournalEntry]]:
     """The journal, oldest first. With `newest` the last `limit` entries instead of the first."""
     store = service_of(request).backend.store
@@ -58,9 +56,9 @@ async def list_decisions(
 async def list_events(
     request: Request[Any, Any, Any],
     limit: Limit = 100,
-    after: Annotated[int | None, Parameter(ge=0, le=LARGEST_SEQ)] = None,
+    after: Annotated[int | None, QueryParameter(ge=0, le=LARGEST_SEQ)] = None,
     tenant: NameFilter = None,
-    newest: bool = False,
+    newest: FromQuery[bool] = False,
 ) -> Response[Page[Event]]:
     """Events, oldest first. As a stream they begin after `Last-Event-ID` or `after`, else with the next one."""
     service = service_of(request)

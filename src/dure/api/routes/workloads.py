@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from litestar import Request, Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
+from litestar.params import FromQuery, HeaderParameter
 
 from dure.api.answers import After, Limit, Name, NameFilter, Page, check_match, one, page, plain
 from dure.api.documents import WORKLOAD_BODY, documented, read_workload
@@ -17,8 +17,8 @@ from dure.model.workload import Phase, WorkloadRecord
 
 Key = Annotated[
     str,
-    Parameter(
-        header="Idempotency-Key",
+    HeaderParameter(
+        name="Idempotency-Key",
         max_length=200,
         pattern=r"^[\x21-\x7e]*$",
         required=False,
@@ -37,8 +37,8 @@ async def list_workloads(
     limit: Limit = 100,
     after: After = None,
     tenant: NameFilter = None,
-    ended: bool | None = None,
-    phase: Phase | None = None,
+    ended: FromQuery[bool | None] = None,
+    phase: FromQuery[Phase | None] = None,
 ) -> Response[Page[WorkloadRecord]]:
     """Workloads by submission. `ended=false` leaves out those that are over."""
     store = service_of(request).backend.store

@@ -4,7 +4,7 @@ import { byId, el, keyed, setText } from "./dom.js";
 import { count, money, span } from "./format.js";
 import { colour, isDark, names } from "./tenants.js";
 
-const SHOWN = 120;
+const SHOWN = matchMedia("(max-width: 640px)").matches ? 25 : 100;
 const WAITING = ["held", "pending"];
 
 export function showWaiting(records, now, explain) {

@@ -4,7 +4,7 @@ import { byId, el, keyed, setText } from "./dom.js";
 import { count, day, devices as deviceCount, kilograms, money, number, percent, time } from "./format.js";
 import { read, readAll } from "./api.js";
 import { redraw, showMap, singleOut } from "./map.js";
-import { drawCharts, refreshCharts } from "./charts.js";
+import { drawCharts, loadCharts, refreshCharts } from "./charts.js";
 import { repaintTenants, showLegend, showRunning, showWaiting, tenantNames } from "./lists.js";
 import { explain, prepareWhy } from "./why.js";
 import { startEvents } from "./events.js";
@@ -123,7 +123,6 @@ function refreshSoon() {
 prepareWhy();
 byId("theme").addEventListener("click", switchTheme);
 byId("find").addEventListener("input", () => state.status && showLists());
-byId("plotly").addEventListener("load", drawCharts);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 document.addEventListener("visibilitychange", refresh);
 try {
@@ -132,5 +131,6 @@ try {
   say("trouble", "Dure does not answer", [{ sentence: problem.message }]);
 }
 await refresh();
+loadCharts();
 setInterval(refresh, EVERY_MS);
 startEvents(refreshSoon);

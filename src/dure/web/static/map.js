@@ -5,7 +5,7 @@ import { el, keyed, runs } from "./dom.js";
 import { devices as deviceCount, kilograms, money, number, shortTime } from "./format.js";
 import { colour, isDark } from "./tenants.js";
 
-const BLOCK = { width: 30, height: 17, gap: 3, nodeGap: 9 };
+const BLOCK = { width: 34, good: 22, least: 14, height: 17, gap: 3, nodeGap: 9 };
 const panes = new Map();
 let singled = "";
 let slotsOf = {};
@@ -28,7 +28,7 @@ export function showMap(root, status, devices, classes, actions) {
     headCluster(node.querySelector(".cluster-head"), cluster, status);
     keyed(node.querySelector(".pools"), cluster.pools ?? [], (pool) => pool.name, makePool, (row, pool) => {
       const key = `${cluster.name}/${pool.name}`;
-      namePool(row.querySelector(".pool-name"), pool);
+      namePool(row.querySelector(".pool-name"), pool, status.currency ?? "KRW");
       if (!panes.has(key) || panes.get(key).canvas !== row.querySelector("canvas"))
         panes.set(key, new Pane(row.querySelector("canvas"), actions));
       panes.get(key).show(pool, byPool.get(key) ?? []);
@@ -69,11 +69,11 @@ function headCluster(node, cluster, status) {
   );
 }
 
-function namePool(node, pool) {
-  const price = pool.price_micros === undefined ? "" : ` · ${money(pool.price_micros)}/h`;
+function namePool(node, pool, currency) {
+  const price = pool.price_micros === undefined ? "" : ` · ${money(pool.price_micros)} ${currency}/h`;
+  const kind = pool.name === pool.class_name ? "" : ` ${pool.class_name}`;
   node.replaceChildren(
-    el("b", {}, pool.name),
-    el("span", {}, `${pool.class_name}`),
+    el("div", {}, el("b", {}, pool.name), el("i", {}, kind)),
     el("span", {}, `${pool.capacity}${price}`),
   );
 }
@@ -123,8 +123,7 @@ class Pane {
 
   // Devices of one node stand together and wrap as a group.
   layout(width) {
-    const dense = this.devices.length > 400;
-    this.size = { ...BLOCK, width: dense ? 18 : BLOCK.width, nodeGap: dense ? 6 : BLOCK.nodeGap };
+    this.size = { ...BLOCK, width: this.blockWidth(width) };
     this.boxes = [];
     let x = 1;
     let y = 1;
@@ -142,6 +141,21 @@ class Pane {
       this.boxes.push({ x, y, device });
       x += this.size.width + this.size.gap;
     }
+  }
+
+  // Wide enough to see slices, in as few rows as that allows, each with as many nodes as the others.
+  blockWidth(width) {
+    const nodes = new Set(this.devices.map((device) => device.node)).size || 1;
+    const perNode = Math.ceil(this.devices.length / nodes) || 1;
+    let best = BLOCK.least;
+    for (let rows = 1; rows <= nodes; rows += 1) {
+      const inRow = Math.ceil(nodes / rows);
+      const gaps = (inRow - 1) * BLOCK.nodeGap + inRow * (perNode - 1) * BLOCK.gap;
+      const fitting = Math.floor((width - 2 - gaps) / (inRow * perNode));
+      best = Math.max(best, Math.min(fitting, BLOCK.width));
+      if (fitting >= BLOCK.good) break;
+    }
+    return best;
   }
 
   drawDevice(pen, box, ink, current) {

@@ -48,10 +48,10 @@ function eta(why) {
 function reasons(lines) {
   if (!lines.length) return [];
   const rows = lines.map((line) =>
-    el("tr", {}, el("td", {}, line.where),
+    el("tr", {}, el("td", { class: "kind" }, line.where),
       el("td", {}, line.sentence, el("div", { class: "dim small" }, line.remedy ?? "")),
       el("td", { class: "reason" }, line.reason ?? "")));
-  return [el("h3", {}, "What spoke against each place"), el("table", {}, el("tbody", {}, ...rows))];
+  return [el("h3", {}, "Places it looked at"), el("table", {}, el("tbody", {}, ...rows))];
 }
 
 function home(placement, currency) {
@@ -70,7 +70,7 @@ function home(placement, currency) {
 function journal(entries) {
   if (!entries.length) return [];
   const rows = [...entries].reverse().slice(0, 12).map((entry) =>
-    el("tr", {}, el("td", { class: "num dim" }, time(entry.at_s)), el("td", {}, entry.decision.kind),
+    el("tr", {}, el("td", { class: "num dim" }, time(entry.at_s)), el("td", { class: "kind" }, entry.decision.kind),
       el("td", {}, told(entry.decision))));
   return [el("h3", {}, "Decisions, newest first"), el("table", {}, el("tbody", {}, ...rows))];
 }
