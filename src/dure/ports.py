@@ -38,6 +38,10 @@ class ClusterPort(Protocol):
     @property
     def name(self) -> str: ...
 
+    def tend(self) -> None:
+        """Finish what an earlier call or an earlier process began: objects to make, gangs to bind to the end."""
+        ...
+
     def fetch_state(self) -> ClusterState:
         """Nodes and pods as of one moment."""
         ...

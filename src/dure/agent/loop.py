@@ -42,6 +42,7 @@ class Agent:
 
     def cycle(self) -> bool:
         """Answers whether anything was done here; the plane being away is not an error."""
+        self.cluster.tend()
         observed = self.cluster.fetch_observed()
         changed = self._converge({one.uid: one for one in observed})
         state = self.cluster.fetch_state()

@@ -72,9 +72,11 @@ def _measure(
         latencies: dict[str, list[float]] = {name: [] for name in inputs}
         equal: list[bool] = []
         clients = [
-            threading.Thread(target=_client, args=(executor, name, inputs[name], expected[name], requests, latencies, equal))
+            threading.Thread(
+                target=_client, args=(executor, name, inputs[name], expected[name], requests, latencies, equal)
+            )
             for name in inputs
-        ]  # fmt: skip
+        ]
         began = time.perf_counter()
         for client in clients:
             client.start()
@@ -97,8 +99,14 @@ def _measure(
 
 
 def _client(
-    executor: Any, name: str, given: Any, expected: Any, requests: int, latencies: dict[str, list[float]], equal: list[bool]
-) -> None:  # fmt: skip
+    executor: Any,
+    name: str,
+    given: Any,
+    expected: Any,
+    requests: int,
+    latencies: dict[str, list[float]],
+    equal: list[bool],
+) -> None:
     for _ in range(requests):
         began = time.perf_counter()
         outputs = executor.submit(name, given).result(PATIENCE_S)
