@@ -219,7 +219,7 @@ def template(desired: Desired, asked: Ask, *, restart: str) -> Json:
 
 
 def _model_pod(desired: Desired, created_s: Instant) -> Pod:
-    """What `pack` needs to know of each pod. A serving's has no generation and no date, or a new one would roll it."""
+    """What `pack` needs to know of each pod. A serving's has no generation or date, or a new one would roll it."""
     spec, home = desired.spec, desired.placement
     alone = spec.type is WorkloadType.SERVING
     return Pod(
