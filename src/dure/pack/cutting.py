@@ -44,13 +44,14 @@ def _dual_prices(sizes: NDArray[np.int64], amounts: Floats) -> Floats:
         values, take = knapsack(sizes, prices, WHOLE)
         if values[WHOLE] <= 1.0 + 1e-9:
             break
-        pattern = _unroll(sizes, take)
+        pattern = unroll(sizes, take)
         rows = np.flatnonzero(pattern).astype(np.int32)
         highs.addCol(1.0, 0.0, highspy.kHighsInf, rows.size, rows, pattern[rows].astype(np.float64))
     return prices
 
 
-def _unroll(sizes: NDArray[np.int64], take: NDArray[np.int64]) -> NDArray[np.int64]:
+def unroll(sizes: NDArray[np.int64], take: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The items of the best multiset for the whole room, counted."""
     pattern = np.zeros(sizes.size, np.int64)
     room = WHOLE
     while room > 0:

@@ -101,9 +101,14 @@ class Grid:
         self._next_lesson = seen + min(max(32, seen // 2), self.settings.lesson)
         return self.priced
 
-    def arrive(self, ask: Ask) -> None:
-        """Note one arrival in the mix and learn when it is time."""
-        self.mix.add(ask.shape)
+    def until_lesson(self) -> int:
+        """How many more arrivals before the prices should be made anew."""
+        return max(1, self._next_lesson - self.mix.arrivals)
+
+    def arrived(self, asks: Sequence[Ask]) -> None:
+        """Note arrivals in the mix, and learn when it is time."""
+        for ask in asks:
+            self.mix.add(ask.shape)
         if self.mix.arrivals >= self._next_lesson:
             self.learn()
 
@@ -172,6 +177,11 @@ class Grid:
     def idle_milli(self) -> int:
         return int(self.totals[0])
 
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays that grow with the cluster."""
+        return int(self.hosts.nbytes + self.devs.nbytes + sum(array.nbytes for array in self.index))
+
     def _change(self, ask: Ask, seat: Seat, sign: int) -> None:
         self._own()
         t = self.priced.tables
@@ -208,7 +218,10 @@ def prior_of(hosts: Sequence[Host]) -> list[tuple[Shape, float]]:
     devices = max(1, sum(len(host.parts) for host in hosts))
     cpu = sum(host.cpu for host in hosts if host.parts) // devices
     mem = sum(host.mem for host in hosts if host.parts) // devices
-    return [(Shape(cpu * 3 // 4, mem * 3 // 4, 1, WHOLE, -1, -1), 1.0), (Shape(cpu // 3, mem // 3, 1, 500, -1, -1), 1.0)]
+    return [
+        (Shape(cpu * 3 // 4, mem * 3 // 4, 1, WHOLE, -1, -1), 1.0),
+        (Shape(cpu // 3, mem // 3, 1, 500, -1, -1), 1.0),
+    ]
 
 
 def _arrays(hosts: Sequence[Host]) -> tuple[Ints, Ints]:

@@ -60,7 +60,9 @@ def level_of(levels: Ints, cpu: int) -> int:
 
 
 @njit(cache=True, inline="always")
-def host_cost(rates: Ints, scal: Ints, typ: int, level: int, cpu: int, mem: int, idle: int, whole: int, size: int) -> int:
+def host_cost(
+    rates: Ints, scal: Ints, typ: int, level: int, cpu: int, mem: int, idle: int, whole: int, size: int
+) -> int:
     """The part of a node's potential that hangs on the node, not on single devices.
 
     rates[type, level, w] is what w whole devices save; its last column is the price of idle capacity as such.
@@ -153,7 +155,16 @@ def node_fits(hosts: Ints, n: int, ask: Ints) -> bool:
 
 @njit(cache=True, inline="always")
 def whole_cost(
-    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints, n: int, ask: Ints
+    hosts: Ints,
+    devs: Ints,
+    levels: Ints,
+    value: Ints,
+    rates: Ints,
+    idles: Ints,
+    step: Ints,
+    scal: Ints,
+    n: int,
+    ask: Ints,
 ) -> int:
     """Cost of whole devices, or of host capacity alone, on node n."""
     typ, start, size = hosts[n, H_TYPE], hosts[n, H_FIRST], hosts[n, H_SIZE]
@@ -189,7 +200,16 @@ def upkeep(devs: Ints, scal: Ints, d: int, ask: Ints) -> int:
 
 @njit(cache=True)
 def part_cost(
-    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints, n: int, ask: Ints
+    hosts: Ints,
+    devs: Ints,
+    levels: Ints,
+    value: Ints,
+    rates: Ints,
+    idles: Ints,
+    step: Ints,
+    scal: Ints,
+    n: int,
+    ask: Ints,
 ) -> tuple[int, int]:
     """Cost of a part of one device on node n, and the device where it is least."""
     typ, start, size = hosts[n, H_TYPE], hosts[n, H_FIRST], hosts[n, H_SIZE]
@@ -226,7 +246,16 @@ def part_cost(
 
 @njit(cache=True)
 def node_cost(
-    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints, n: int, ask: Ints
+    hosts: Ints,
+    devs: Ints,
+    levels: Ints,
+    value: Ints,
+    rates: Ints,
+    idles: Ints,
+    step: Ints,
+    scal: Ints,
+    n: int,
+    ask: Ints,
 ) -> int:
     """Cost of the ask on node n; NEVER when it does not fit."""
     if not node_fits(hosts, n, ask):

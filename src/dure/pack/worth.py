@@ -166,7 +166,9 @@ def _fragments(
             if shape.profile >= 0:
                 step = hw.steps[typ][shape.profile] if hw.steps and shape.profile < len(hw.steps[typ]) else ()
                 stuck = np.array([after < 0 for after in step], bool)
-                value[typ, need:, CUT0 : CUT0 + stuck.size] += share * stuck * idle[typ, CUT0 : CUT0 + stuck.size] / 1000
+                value[typ, need:, CUT0 : CUT0 + stuck.size] += (
+                    share * stuck * idle[typ, CUT0 : CUT0 + stuck.size] / 1000
+                )
             elif shape.count == 1 and shape.milli < WHOLE:
                 value[typ, need:, : WHOLE + 1] += share * np.where(codes < shape.milli, codes, 0) / 1000
             else:
@@ -186,7 +188,9 @@ def _fraction_demand(shares: Shares) -> dict[int, float]:
 
 def _host_ratios(shares: Shares, settings: WorthSettings) -> NDArray[np.int64]:
     """Host millicores per device at `BINS` equally heavy points of the device demand, largest first."""
-    points = sorted((min(s.cpu / 1000 / s.devices, settings.rho_cap), s.devices * p) for s, p in shares if s.devices > 0)
+    points = sorted(
+        (min(s.cpu / 1000 / s.devices, settings.rho_cap), s.devices * p) for s, p in shares if s.devices > 0
+    )
     total = sum(weight for _, weight in points)
     if total <= 0:
         return np.zeros(BINS, np.int64)
