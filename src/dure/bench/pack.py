@@ -146,7 +146,7 @@ def _row(name: str, policy: str, seed: int, until: int, cell: Cell, bound: float
 
 
 def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Mean and standard deviation over seeds by list and policy, and how much of the way from FGD to the bound we go."""
+    """Mean and standard deviation over seeds by list and policy, the bound, and our lead over FGD."""
     summary: dict[str, Any] = {}
     for name in dict.fromkeys(row["list"] for row in rows):
         means: dict[str, float] = {}

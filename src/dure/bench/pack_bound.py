@@ -24,7 +24,7 @@ _ROUNDS = 400
 
 def bound_pct(fleet: Fleet, arrived: Sequence[Ask]) -> float:
     """The largest share of the fleet's devices, in percent, that any packing of these asks can allocate."""
-    program = _Program(fleet, Counter(ask for ask in arrived if ask.count))
+    program = _Program(fleet, Counter(ask for ask in arrived if ask.pieces))
     return 100.0 * program.solve() / fleet.capacity_milli
 
 
@@ -52,7 +52,7 @@ class _Program:
 
     def _add_rows(self, fleet: Fleet, counts: Counter[Ask]) -> None:
         self.supply = {ask: self._row(amount) for ask, amount in sorted(counts.items())}
-        self.widths = sorted({ask.count for ask in counts if ask.count > 1})
+        self.widths = sorted({ask.pieces for ask in counts if ask.pieces > 1})
         self.cpu, self.mem, self.devices = [], [], []
         self.wide: list[dict[int, int]] = []
         self.cuts: list[list[int]] = []
@@ -77,9 +77,9 @@ class _Program:
                 if ask.milli < WHOLE:
                     entries[self.cuts[typ][int(np.searchsorted(self.sizes, ask.milli))]] = 1.0
                 else:
-                    entries[self.devices[typ]] = float(ask.count)
-                    entries |= {row: 1.0 for width, row in self.wide[typ].items() if width <= ask.count}
-                self._column(float(ask.count * ask.milli), entries)
+                    entries[self.devices[typ]] = float(ask.pieces)
+                    entries |= {row: 1.0 for width, row in self.wide[typ].items() if width <= ask.pieces}
+                self._column(float(ask.pieces * ask.milli), entries)
 
     def _add_patterns(self, duals: NDArray[np.float64]) -> bool:
         found = False

@@ -69,7 +69,7 @@ def _with_rival(
     policy: str, fleet: Fleet, pods: Sequence[TracePod], asks: Sequence[Ask], order: Ints, seed: int
 ) -> tuple[Ints, Ints, Ints]:
     shapes = {ask: row for row, ask in enumerate(dict.fromkeys(asks))}
-    table = np.array([(a.cpu, a.mem, a.count, a.milli, a.types) for a in shapes], np.int64)
+    table = np.array([(a.cpu, a.mem, a.pieces, a.milli, a.types) for a in shapes], np.int64)
     hosts, left = rivals.state_of(fleet)
     typical, shares = rivals.typical_pods(pods, fleet)
     rows = np.array([shapes[ask] for ask in asks], np.int64)[order]
@@ -86,7 +86,7 @@ def fragment_pct(fleet: Fleet, pods: Sequence[TracePod], left: Ints, cpu: Ints) 
         rivals.fragments(int(cpu[n]), host.typ, left[n], len(host.parts), typical, shares)
         for n, host in enumerate(fleet.hosts)
     )
-    return 100.0 * lost / fleet.capacity_milli
+    return float(100.0 * lost / fleet.capacity_milli)
 
 
 def _cell(nodes: Ints, demand: Ints, capacity: int, until: float, frag: float, seconds: float) -> Cell:

@@ -20,6 +20,7 @@ from dure.bench.pack_trace import Fleet, TracePod
 from dure.pack.kernels import WHOLE
 
 Ints = NDArray[Any]
+Scalar = Any  # numba infers machine numbers
 FGD, BESTFIT, RANDOM = 0, 1, 2
 CODES = {"fgd": FGD, "bestfit": BESTFIT, "random": RANDOM}
 _NO = -(1 << 40)
@@ -27,7 +28,7 @@ _NO = -(1 << 40)
 
 def typical_pods(pods: Sequence[TracePod], fleet: Fleet, part: float = 0.95) -> tuple[Ints, NDArray[np.float64]]:
     """The most frequent shapes (cpu, devices, milli, types) that cover `part` of the list, and their frequencies."""
-    counts = Counter((a.cpu, a.count, a.milli, a.types) for a in map(fleet.ask, pods))
+    counts = Counter((a.cpu, a.pieces, a.milli, a.types) for a in map(fleet.ask, pods))
     kept: list[tuple[int, int, int, int]] = []
     covered = 0
     for shape, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
@@ -48,7 +49,7 @@ def state_of(fleet: Fleet) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True)
-def fragments(cpu: int, typ: int, left: Ints, size: int, typical: Ints, shares: NDArray[np.float64]) -> float:
+def fragments(cpu: int, typ: int, left: Ints, size: int, typical: Ints, shares: NDArray[np.float64]) -> Scalar:
     """Expected idle thousandths of one node that a typical pod could not use."""
     idle, total = 0, 0.0
     for d in range(size):
@@ -67,9 +68,7 @@ def fragments(cpu: int, typ: int, left: Ints, size: int, typical: Ints, shares: 
 
 
 @njit(cache=True)
-def fgd_score(
-    hosts: Ints, left: Ints, n: int, ask: Ints, typical: Ints, shares: NDArray[np.float64]
-) -> tuple[int, int]:
+def fgd_score(hosts: Ints, left: Ints, n: int, ask: Ints, typical: Ints, shares: NDArray[np.float64]) -> Scalar:
     """Whole-number score of FGD and the device it would take (-1 for whole devices or none)."""
     size = hosts[n, 3]
     before = fragments(hosts[n, 0], hosts[n, 2], left[n], size, typical, shares)
@@ -95,12 +94,12 @@ def fgd_score(
 
 
 @njit(cache=True)
-def cut_score(drop: float) -> int:
+def cut_score(drop: float) -> Scalar:
     return int(100.0 / (1.0 + math.exp(-drop / 1000.0)))
 
 
 @njit(cache=True)
-def fits(hosts: Ints, left: Ints, n: int, ask: Ints) -> bool:
+def fits(hosts: Ints, left: Ints, n: int, ask: Ints) -> Scalar:
     if hosts[n, 0] < ask[0] or hosts[n, 1] < ask[1] or (ask[4] >> hosts[n, 2]) & 1 == 0:
         return False
     fitting = 0
@@ -112,7 +111,7 @@ def fits(hosts: Ints, left: Ints, n: int, ask: Ints) -> bool:
 @njit(cache=True)
 def rate(
     policy: int, hosts: Ints, left: Ints, n: int, ask: Ints, typical: Ints, shares: NDArray[np.float64]
-) -> tuple[int, int]:
+) -> Scalar:
     """Score (higher is better) and device of the ask on node n under a policy."""
     if not fits(hosts, left, n, ask):
         return _NO, -1

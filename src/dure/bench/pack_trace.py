@@ -1,4 +1,4 @@
-"""Nodes and pods of a cluster trace (the columns of Alibaba's openb lists), and the arrival order the FGD study used."""
+"""Nodes and pods of a cluster trace (columns of Alibaba's openb lists), and the arrival order of the FGD study."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _ints(row: dict[str, str], keys: Sequence[str], path: Path, line: int) -> di
 
 
 def arrival_order(pods: Sequence[TracePod], capacity_milli: int, seed: int, until: float) -> NDArray[np.int64]:
-    """The list shuffled by the seed, then pods drawn with replacement until the demand is `until` times the capacity."""
+    """The list shuffled by the seed, then pods drawn again until the demand is `until` times the capacity."""
     rng = np.random.default_rng(seed)
     demand = np.array([pod.demand_milli for pod in pods])
     if demand.sum() == 0:
@@ -141,8 +141,10 @@ def hardware_of(hosts: Sequence[Host], types: int) -> Hardware:
     devices = [0] * types
     for host in hosts:
         devices[host.typ] += len(host.parts)
+    widest = max(len(host.parts) for host in hosts)
     return Hardware(
         devices=tuple(devices),
-        widest=max(len(host.parts) for host in hosts),
+        widest=widest,
         host_cpu=max(host.cpu for host in hosts),
+        wide_cpu=tuple(sorted({host.cpu for host in hosts if len(host.parts) == widest})),
     )

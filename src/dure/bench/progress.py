@@ -31,7 +31,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class Journal(Generic[Cell]):
-    """Finished cells, one JSON line each; lines of other settings are kept but not used. A torn last line is dropped."""
+    """Finished cells, one JSON line each; lines of other settings are kept unused, a torn last line is dropped."""
 
     def __init__(self, path: Path | None, kind: type[Cell], setting: str) -> None:
         self._path = path

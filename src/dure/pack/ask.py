@@ -1,4 +1,4 @@
-"""One demand in the numbers that the arrays speak. Built by `translate` from the model, by benchmarks from a trace."""
+"""One demand in the numbers that the arrays speak. Built by benchmarks from a trace, by tests from chance."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dure.pack.mix import Shape
 
 
 class Ask(NamedTuple):
-    """Thousandths and MiB throughout; `types` is a bit mask of accepted types; the order is that of `kernels.CPU..ENGINE`.
+    """Thousandths and MiB; `types` is a bit mask of accepted types; the order is that of `kernels.CPU..ENGINE`.
 
-    `count` whole devices in mode EXCLUSIVE; else one part of one device: `milli` of it (MPS, TIME) or a `profile` (CUT).
+    `pieces` whole devices in mode EXCLUSIVE; else one part of one device: `milli` of it (MPS, TIME), a `profile` (CUT).
     `tenant` is at least 1; `isolation` 1 wants the device to itself; `engine` 1 takes the device's only media engine.
     """
 
     cpu: int
     mem: int
-    count: int
+    pieces: int
     milli: int
     profile: int = -1
     dmem: int = 0
@@ -33,7 +33,7 @@ class Ask(NamedTuple):
     @property
     def shape(self) -> Shape:
         """What of it matters for the demand mix."""
-        return Shape(self.cpu, self.mem, self.count, self.milli, self.profile, self.types)
+        return Shape(self.cpu, self.mem, self.pieces, self.milli, self.profile, self.types)
 
     def row(self) -> Ints:
         return np.array(self, np.int64)

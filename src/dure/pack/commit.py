@@ -6,6 +6,8 @@ idle thousandths of the cluster first, then the number of nodes in each lane.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -41,6 +43,7 @@ from dure.pack.kernels import (
     TENANT,
     WHOLE,
     Ints,
+    Scalar,
     device_after,
     part_cost,
     refresh,
@@ -49,7 +52,7 @@ from dure.pack.kernels import (
 
 @njit(cache=True)
 def recount(
-    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints, totals: Ints
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, scal: Ints, totals: Ints
 ) -> None:
     """Refresh every node and count the totals from nothing; needed when the tables change."""
     totals[:] = 0
@@ -59,7 +62,7 @@ def recount(
 
 
 @njit(cache=True)
-def usable(hosts: Ints, devs: Ints, step: Ints, n: int, d: int, ask: Ints) -> bool:
+def usable(hosts: Ints, devs: Ints, step: Ints, n: int, d: int, ask: Ints) -> Scalar:
     return devs[d, D_CLIENTS] == 0 and device_after(devs, step, hosts[n, H_TYPE], d, ask) == 0
 
 
@@ -101,7 +104,7 @@ def pick_groups(hosts: Ints, devs: Ints, step: Ints, n: int, ask: Ints, out: Int
 
 
 @njit(cache=True)
-def tightest_group(groups: Ints, want: int) -> int:
+def tightest_group(groups: Ints, want: int) -> Scalar:
     chosen = 0
     for g in range(1, groups.shape[0]):
         here, best = groups[g], groups[chosen]
@@ -114,7 +117,7 @@ def tightest_group(groups: Ints, want: int) -> int:
 def take(
     hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints,
     totals: Ints, n: int, ask: Ints, out: Ints,
-) -> int:  # fmt: skip
+) -> Scalar:  # fmt: skip
     """Take the ask on node n at its cheapest device; `out` receives the devices. Answers the slot bits taken."""
     bits = 0
     if ask[COUNT] > 0 and ask[MODE] == EXCLUSIVE:
@@ -173,16 +176,18 @@ def enter(devs: Ints, d: int, ask: Ints) -> None:
 def set_guard(guard: Ints, totals: Ints, needs: Ints) -> None:
     """Price the lanes whose stock of still-whole wide nodes is no more than the wide demand still to come needs.
 
-    `needs` holds the price, a reserve in thousandths of a node, then per lane the nodes wanted per idle device in
-    millionths. A node of a higher lane serves the lower ones too, so it inherits their guard.
+    `needs` holds the price, a reserve and the spread in thousandths, then per lane the nodes wanted per idle device
+    in millionths. Arrivals to come are Poisson, so the stock should exceed their mean by some of its square roots.
+    A node of a higher lane serves the lower ones too, so their guards add up.
     """
     stock = 0
     for lane in range(LANES - 1, 0, -1):
         stock += totals[1 + lane]
-        wanted = needs[1 + lane] * totals[0] // 1_000_000
-        guard[lane] = needs[0] if needs[1 + lane] > 0 and stock * 1000 <= wanted + needs[1] else 0
+        wanted = needs[2 + lane] * totals[0] / 1_000_000_000
+        short = stock <= wanted + (needs[2] * math.sqrt(wanted) + needs[1]) / 1000
+        guard[lane] = needs[0] if needs[2 + lane] > 0 and short else 0
     for lane in range(2, LANES):
-        guard[lane] = max(guard[lane], guard[lane - 1])
+        guard[lane] += guard[lane - 1]
 
 
 @njit(cache=True)
@@ -190,7 +195,7 @@ def run(
     cost: Ints, best: Ints, least: Ints, log: Ints, seen: Ints, mark: Ints, clock: Ints, asks: Ints, guard: Ints,
     hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints,
     totals: Ints, needs: Ints, shapes: Ints, nodes: Ints, devices: Ints, bits: Ints,
-) -> int:  # fmt: skip
+) -> Scalar:  # fmt: skip
     """Decide and take a stream of demands: nodes[i] becomes -1 or the node. Answers how many were placed."""
     placed = 0
     for i in range(shapes.shape[0]):

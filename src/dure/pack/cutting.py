@@ -1,7 +1,7 @@
 """What is left of one device worth? The cutting-stock prices of the fractional demand.
 
-Gilmore and Gomory's column generation: the fewest whole devices that hold the fractional demand, whose dual prices say what each
-fraction is worth in devices; a knapsack over those prices then values any remainder. Called by `worth`.
+Gilmore and Gomory's column generation: the fewest whole devices that hold the fractional demand, whose dual prices
+say what each fraction is worth in devices; a knapsack over those prices then values any remainder. Called by `worth`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ Floats = NDArray[np.float64]
 
 
 def remainder_values(demand: Mapping[int, float]) -> Floats:
-    """Value in whole devices of every remainder 0..1000, given the amount of demand per fraction size (in thousandths)."""
+    """Value in whole devices of every remainder 0..1000, given the demand per size of fraction (thousandths)."""
     sizes = np.array(sorted(s for s, amount in demand.items() if 0 < s < WHOLE and amount > 0), np.int64)
     if sizes.size == 0:
         return np.where(np.arange(WHOLE + 1) == WHOLE, 1.0, 0.0)
     amounts = np.array([demand[int(s)] for s in sizes])
     prices = _dual_prices(sizes, amounts / amounts.sum())
     values, _ = knapsack(sizes, prices, WHOLE)
-    return np.minimum(values / max(values[WHOLE], 1e-9), 1.0)
+    scaled: Floats = np.minimum(values / max(values[WHOLE], 1e-9), 1.0)
+    return scaled
 
 
 def _dual_prices(sizes: NDArray[np.int64], amounts: Floats) -> Floats:
@@ -66,7 +67,7 @@ def unroll(sizes: NDArray[np.int64], take: NDArray[np.int64]) -> NDArray[np.int6
 
 @njit(cache=True)
 def knapsack(sizes: NDArray[np.int64], prices: Floats, room: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Best price of any multiset of items for every room 0..room, and the item taken last (-1: none, the room below is as good)."""
+    """Best price of any multiset of items for every room 0..room, and the item taken last (-1: the room below)."""
     values = np.zeros(room + 1)
     take = np.full(room + 1, -1, np.int64)
     for r in range(1, room + 1):

@@ -34,7 +34,7 @@ from dure.pack.kernels import (
     Ints,
 )
 from dure.pack.mix import Mix, Shape
-from dure.pack.worth import Hardware, Worth, WorthSettings, worth
+from dure.pack.worth import USUAL, Hardware, Worth, WorthSettings, worth
 
 ANY_MODE = 0b11111
 
@@ -74,7 +74,7 @@ class Grid:
         self,
         hosts: Sequence[Host],
         hardware: Hardware,
-        settings: WorthSettings = WorthSettings(),
+        settings: WorthSettings = USUAL,
         mix: Mix | None = None,
         shapes: int = 64,
     ) -> None:
@@ -83,7 +83,7 @@ class Grid:
         self.settings = settings
         self.mix = mix if mix is not None else Mix(prior=prior_of(hosts))
         self.totals = np.zeros(1 + LANES, np.int64)
-        self.needs = np.zeros(1 + LANES, np.int64)
+        self.needs = np.zeros(2 + LANES, np.int64)
         self.rows: dict[Ask, int] = {}
         self.index = index.new_index(len(hosts), shapes)
         self._shared = False
@@ -94,7 +94,8 @@ class Grid:
         """Turn the mix as it is now into prices."""
         self._own()
         self.priced = worth(self.mix.shares(), self.mix.typical(), self.hardware, self.settings)
-        commit.recount(self.hosts, self.devs, *self.priced.tables, self.totals)
+        t = self.priced.tables
+        commit.recount(self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals)
         self.index.seen[:] = -1
         self.needs[:] = self.priced.needs(self.hardware.widest, LANES)
         seen = self.mix.arrivals
@@ -122,7 +123,7 @@ class Grid:
         nodes, devices, bits = self.run(shapes)
         seats: list[Seat | None] = []
         for i, ask in enumerate(asks):
-            taken = tuple(int(d) for d in devices[i, : ask.count])
+            taken = tuple(int(d) for d in devices[i, : ask.pieces])
             seats.append(Seat(int(nodes[i]), taken, int(bits[i])) if nodes[i] >= 0 else None)
         return seats
 

@@ -28,6 +28,7 @@ from dure.pack.kernels import (
     TIERS,
     WIDE,
     Ints,
+    Scalar,
     level_of,
     node_cost,
 )
@@ -124,26 +125,26 @@ def catch_up(
             stale |= best[s, k, block] == n
         if stale:
             rescan(cost, best, least, hosts, s, block)
-        elif price != NEVER and price <= least[s, lane, block]:
-            if price < least[s, lane, block] or hosts[n, H_TAG] < hosts[best[s, lane, block], H_TAG]:
-                best[s, lane, block] = n
-                least[s, lane, block] = price
+            continue
+        held = least[s, lane, block]
+        if price < held or (price == held != NEVER and hosts[n, H_TAG] < hosts[best[s, lane, block], H_TAG]):
+            best[s, lane, block] = n
+            least[s, lane, block] = price
 
 
 @njit(cache=True)
-def spared_lanes(scal: Ints, ask: Ints) -> int:
+def spared_lanes(scal: Ints, ask: Ints) -> Scalar:
     """Lanes that the guard keeps free for this very ask: those up to the host CPU a wide demand needs."""
     if ask[MODE] != EXCLUSIVE or ask[COUNT] < scal[WIDE]:
         return 0
-    lane = level_of(scal[TIER:], ask[CPU])
-    return lane if lane > 0 and scal[TIER + lane - 1] == ask[CPU] else lane + 1
+    return min(level_of(scal[TIER:], ask[CPU] - 1) + 1, TIERS)
 
 
 @njit(cache=True)
 def cheapest(
     cost: Ints, best: Ints, least: Ints, log: Ints, seen: Ints, mark: Ints, clock: Ints, asks: Ints, guard: Ints,
     hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints, s: int,
-) -> int:  # fmt: skip
+) -> Scalar:  # fmt: skip
     """The node where shape s costs least, guard included, or -1 when it fits nowhere. Ties: the smaller tag."""
     catch_up(
         cost, best, least, log, seen, mark, clock, asks, hosts, devs, levels, value, rates, idles, step, scal, s
@@ -151,7 +152,7 @@ def cheapest(
     spared = spared_lanes(scal, asks[s])
     lowest, chosen = 2 * NEVER, -1
     for lane in range(LANES):
-        extra = guard[lane] if lane > spared else 0
+        extra = max(0, guard[lane] - guard[spared])
         for block in range(best.shape[2]):
             price = least[s, lane, block]
             if price == NEVER or price + extra > lowest:

@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 Ints = NDArray[Any]
+Scalar = Any  # numba infers machine integers
 
 WHOLE = 1000
 CUT0 = 1001
@@ -47,7 +48,7 @@ SCALARS = TIER + TIERS
 
 
 @njit(cache=True, inline="always")
-def level_of(levels: Ints, cpu: int) -> int:
+def level_of(levels: Ints, cpu: int) -> Scalar:
     """How many of the sorted host CPU figures this much CPU can meet."""
     low, high = 0, levels.shape[0]
     while low < high:
@@ -62,7 +63,7 @@ def level_of(levels: Ints, cpu: int) -> int:
 @njit(cache=True, inline="always")
 def host_cost(
     rates: Ints, scal: Ints, typ: int, level: int, cpu: int, mem: int, idle: int, whole: int, size: int
-) -> int:
+) -> Scalar:
     """The part of a node's potential that hangs on the node, not on single devices.
 
     rates[type, level, w] is what w whole devices save; its last column is the price of idle capacity as such.
@@ -84,12 +85,14 @@ def host_cost(
 
 
 @njit(cache=True, inline="always")
-def is_whole(code: int) -> bool:
-    return code == WHOLE or code == CUT0
+def is_whole(code: int) -> Scalar:
+    return code in (WHOLE, CUT0)
 
 
 @njit(cache=True)
-def refresh(hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, scal: Ints, n: int) -> int:
+def refresh(
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, scal: Ints, n: int
+) -> Scalar:
     """Recompute what is remembered about node n; answers its idle thousandths.
 
     PHI is its potential. TAG is equal for nodes in equal states whatever they are called and however their devices
@@ -115,7 +118,7 @@ def refresh(hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idl
 
 
 @njit(cache=True, inline="always")
-def admits(devs: Ints, d: int, ask: Ints) -> bool:
+def admits(devs: Ints, d: int, ask: Ints) -> Scalar:
     """Whether device d may take the ask as far as memory, bandwidth, mode, clients and isolation go."""
     if devs[d, D_MEM] < ask[DMEM] or devs[d, D_BW] < ask[DBW]:
         return False
@@ -130,7 +133,7 @@ def admits(devs: Ints, d: int, ask: Ints) -> bool:
 
 
 @njit(cache=True, inline="always")
-def device_after(devs: Ints, step: Ints, typ: int, d: int, ask: Ints) -> int:
+def device_after(devs: Ints, step: Ints, typ: int, d: int, ask: Ints) -> Scalar:
     """The code of device d after it took the ask, or -1 if it cannot."""
     if not admits(devs, d, ask):
         return -1
@@ -146,7 +149,7 @@ def device_after(devs: Ints, step: Ints, typ: int, d: int, ask: Ints) -> int:
 
 
 @njit(cache=True, inline="always")
-def node_fits(hosts: Ints, n: int, ask: Ints) -> bool:
+def node_fits(hosts: Ints, n: int, ask: Ints) -> Scalar:
     """Host CPU, host memory, type and number of devices."""
     if hosts[n, H_CPU] < ask[CPU] or hosts[n, H_MEM] < ask[MEM] or (ask[TYPES] >> hosts[n, H_TYPE]) & 1 == 0:
         return False
@@ -165,7 +168,7 @@ def whole_cost(
     scal: Ints,
     n: int,
     ask: Ints,
-) -> int:
+) -> Scalar:
     """Cost of whole devices, or of host capacity alone, on node n."""
     typ, start, size = hosts[n, H_TYPE], hosts[n, H_FIRST], hosts[n, H_SIZE]
     cpu, mem = hosts[n, H_CPU] - ask[CPU], hosts[n, H_MEM] - ask[MEM]
@@ -188,7 +191,7 @@ def whole_cost(
 
 
 @njit(cache=True, inline="always")
-def upkeep(devs: Ints, scal: Ints, d: int, ask: Ints) -> int:
+def upkeep(devs: Ints, scal: Ints, d: int, ask: Ints) -> Scalar:
     """What the device must be changed for: another mode, or a fence around one tenant."""
     cost = 0
     if devs[d, D_MODE] != ask[MODE] and devs[d, D_MODE] != FREE:
@@ -210,7 +213,7 @@ def part_cost(
     scal: Ints,
     n: int,
     ask: Ints,
-) -> tuple[int, int]:
+) -> Scalar:
     """Cost of a part of one device on node n, and the device where it is least."""
     typ, start, size = hosts[n, H_TYPE], hosts[n, H_FIRST], hosts[n, H_SIZE]
     cpu, mem = hosts[n, H_CPU] - ask[CPU], hosts[n, H_MEM] - ask[MEM]
@@ -256,7 +259,7 @@ def node_cost(
     scal: Ints,
     n: int,
     ask: Ints,
-) -> int:
+) -> Scalar:
     """Cost of the ask on node n; NEVER when it does not fit."""
     if not node_fits(hosts, n, ask):
         return NEVER

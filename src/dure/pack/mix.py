@@ -1,7 +1,7 @@
 """The typical demand, learned from arrivals and forgetting slowly.
 
-Fed by whoever sees workloads arrive (the packer itself does); read by `worth`, which turns the mix into prices. Invariant: the mix
-depends on the arrivals alone, never on what was placed, so refusing a demand does not make it look rare.
+Fed by whoever sees workloads arrive; read by `worth`, which turns the mix into prices. Invariant: the mix depends on
+the arrivals alone, never on what was placed, so refusing a demand does not make it look rare.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Shape(NamedTuple):
 
     cpu: int
     mem: int
-    count: int
+    pieces: int
     milli: int
     profile: int
     types: int
@@ -25,7 +25,7 @@ class Shape(NamedTuple):
     @property
     def devices(self) -> float:
         """Device demand in whole devices."""
-        return self.count * self.milli / 1000
+        return self.pieces * self.milli / 1000
 
 
 class MixSettings(msgspec.Struct, frozen=True):
@@ -33,13 +33,16 @@ class MixSettings(msgspec.Struct, frozen=True):
 
     half_life: float = 20_000.0
     typical: float = 0.95
-    prior: float = 20.0
+    prior: float = 2.0
+
+
+USUAL = MixSettings()
 
 
 class Mix:
     """Decaying counts per shape. Adding is O(1): instead of fading all counts, new ones weigh more."""
 
-    def __init__(self, settings: MixSettings = MixSettings(), prior: Iterable[tuple[Shape, float]] = ()) -> None:
+    def __init__(self, settings: MixSettings = USUAL, prior: Iterable[tuple[Shape, float]] = ()) -> None:
         self.settings = settings
         self._growth = 2.0 ** (1.0 / settings.half_life)
         self._unit = 1.0

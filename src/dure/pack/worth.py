@@ -1,8 +1,9 @@
 """From the demand mix to prices: what each leftover of a node is worth, as integer tables for the kernels.
 
-The potential of a node is the idle capacity that typical demand could not use (FGD, ATC'23), less what each device's remainder is
-worth by the best packing of the mix, plus the host CPU and memory that will be missing beside its idle devices, plus a price on the
-types that typed demand insists on. Every figure comes from the mix and the fleet's hardware. Called by `packer` when the mix moved.
+The potential of a node is the idle capacity that typical demand could not use (FGD, ATC'23), less what each device's
+remainder is worth by the best packing of the mix, plus the host CPU and memory that will be missing beside its idle
+devices, plus a price on the types that typed demand insists on. Every figure comes from the mix and the fleet's
+hardware. Called by `grid` and `memory` when the mix moved.
 Cost: O(types x cpu levels x codes), a few milliseconds.
 """
 
@@ -45,30 +46,36 @@ RATE = (1 << SHIFT) / 1000
 class WorthSettings(msgspec.Struct, frozen=True):
     """Weights of the terms of a node's potential, in devices."""
 
-    remainder: float = 4.5
+    remainder: float = 6.0
     ram_per_gib: float = 0.008
     broken_node: float = 0.2
     type_price: float = 16.0
     type_cap: float = 1.5
-    tie: float = 0.4
+    tie: float = 0.2
     mode_switch: float = 2.0
     rho_cap: float = 30.0
     guard: float = 50.0
     guard_margin: float = 1.4
     guard_reserve: float = 1.5
+    guard_spread: float = 0.0
     isolation: float = 1.0
     lesson: int = 2000
     shapes: int = 192
 
 
+USUAL = WorthSettings()
+
+
 class Hardware(msgspec.Struct, frozen=True):
-    """What the fleet is made of: devices per type, biggest node, largest host, and MIG steps per type."""
+    """What the fleet is made of: devices per type, biggest node, largest host; the slot tables per type."""
 
     devices: tuple[int, ...]
     widest: int
     host_cpu: int
+    wide_cpu: tuple[int, ...] = ()
     steps: tuple[tuple[tuple[int, ...], ...], ...] = ()
     slots: tuple[int, ...] = ()
+    layouts: tuple[tuple[float, ...], ...] = ()
 
 
 class Tables(NamedTuple):
@@ -90,19 +97,20 @@ class Worth(msgspec.Struct, frozen=True):
     settings: WorthSettings
 
     def needs(self, widest: int, lanes: int) -> Ints:
-        """The figures of `commit.set_guard`: price, reserve, then wanted nodes per idle device by lane."""
-        figures = np.zeros(1 + lanes, np.int64)
+        """The figures of `commit.set_guard`: price, reserve, spread, then wanted nodes per idle device by lane."""
+        figures = np.zeros(2 + lanes, np.int64)
         figures[0] = round(self.settings.guard * MICRO)
         figures[1] = round(self.settings.guard_reserve * 1000)
+        figures[2] = round(self.settings.guard_spread * 1000)
         for lane, share in enumerate(self.wide_shares, 1):
-            figures[1 + lane] = round(self.settings.guard_margin * share / max(1, widest) * MICRO)
+            figures[2 + lane] = round(self.settings.guard_margin * share / max(1, widest) * MICRO)
         return figures
 
 
 Shares = list[tuple[Shape, float]]
 
 
-def worth(shares: Shares, typical: Shares, hw: Hardware, settings: WorthSettings = WorthSettings()) -> Worth:
+def worth(shares: Shares, typical: Shares, hw: Hardware, settings: WorthSettings = USUAL) -> Worth:
     """Price everything by the mix: `shares` is all of it, `typical` its frequent part without memory."""
     types = len(hw.devices)
     levels = np.array(sorted({s.cpu for s, _ in typical}), np.int64)
@@ -111,7 +119,8 @@ def worth(shares: Shares, typical: Shares, hw: Hardware, settings: WorthSettings
     remainders = remainder_values(_fraction_demand(shares))
     for typ in range(types):
         value[typ, :, : WHOLE + 1] -= settings.remainder * remainders
-        value[typ, :, CUT0:] -= settings.remainder * idle[typ, CUT0:] / 1000
+        kept = hw.layouts[typ] if hw.layouts else ()
+        value[typ, :, CUT0 : CUT0 + len(kept)] -= settings.remainder * np.array(kept)
     slope -= settings.type_price * type_prices(shares, hw, settings)[:, None]
     tiers, wide_shares = _wide_tiers(shares, hw)
     scal = np.zeros(SCALARS, np.int64)
@@ -150,7 +159,7 @@ def _idle(hw: Hardware) -> NDArray[np.int32]:
 def _fragments(
     typical: Shares, levels: NDArray[np.int64], hw: Hardware, idle: NDArray[np.int32]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Expected fragmentation split into a part per device, one per idle device of the node, and one per count of whole devices."""
+    """Expected fragmentation split into parts: per device, per idle device of the node, per number of whole ones."""
     types = len(hw.devices)
     value = np.zeros((types, levels.size + 1, CODES))
     slope = np.zeros((types, levels.size + 1))
@@ -159,7 +168,7 @@ def _fragments(
     for shape, share in typical:
         need = int(np.searchsorted(levels, shape.cpu)) + 1
         for typ in range(types):
-            if shape.count == 0 or not shape.types >> typ & 1:
+            if shape.pieces == 0 or not shape.types >> typ & 1:
                 slope[typ] += share
                 continue
             slope[typ, :need] += share
@@ -169,11 +178,13 @@ def _fragments(
                 value[typ, need:, CUT0 : CUT0 + stuck.size] += (
                     share * stuck * idle[typ, CUT0 : CUT0 + stuck.size] / 1000
                 )
-            elif shape.count == 1 and shape.milli < WHOLE:
+                value[typ, need:, :WHOLE] += share * codes[:WHOLE] / 1000
+            elif shape.pieces == 1 and shape.milli < WHOLE:
                 value[typ, need:, : WHOLE + 1] += share * np.where(codes < shape.milli, codes, 0) / 1000
+                value[typ, need:, CUT0 + 1 :] += share * idle[typ, CUT0 + 1 :] / 1000
             else:
                 slope[typ, need:] += share
-                for whole in range(shape.count, hw.widest + 1):
+                for whole in range(shape.pieces, hw.widest + 1):
                     bonus[typ, need:, whole] += share * whole
     return value, slope, bonus
 
@@ -181,7 +192,7 @@ def _fragments(
 def _fraction_demand(shares: Shares) -> dict[int, float]:
     demand: dict[int, float] = {}
     for shape, share in shares:
-        if shape.count == 1 and shape.profile < 0 and 0 < shape.milli < WHOLE:
+        if shape.pieces == 1 and shape.profile < 0 and 0 < shape.milli < WHOLE:
             demand[shape.milli] = demand.get(shape.milli, 0.0) + share
     return demand
 
@@ -210,7 +221,7 @@ def _ram_per_device(shares: Shares) -> int:
 
 
 def type_prices(shares: Shares, hw: Hardware, settings: WorthSettings) -> NDArray[np.float64]:
-    """How sought after each type is by demand that names types: its part of that demand over its part of the devices."""
+    """How sought after each type is by demand that names types: its part of the demand over that of the devices."""
     types = len(hw.devices)
     every = (1 << types) - 1
     total = sum(s.devices * p for s, p in shares)
@@ -231,19 +242,25 @@ def _wide_tiers(shares: Shares, hw: Hardware) -> tuple[Ints, tuple[float, ...]]:
     wide: dict[int, float] = {}
     total = sum(s.devices * p for s, p in shares)
     for shape, share in shares:
-        if shape.count == hw.widest and shape.count > 1:
+        if shape.pieces == hw.widest and shape.pieces > 1:
             wide[shape.cpu] = wide.get(shape.cpu, 0.0) + shape.devices * share / total
-    steps = sorted(wide)
-    if len(steps) > TIERS:
-        steps = sorted({steps[round(i * (len(steps) - 1) / (TIERS - 1))] for i in range(TIERS)})
+    # Needs that the same hosts can meet form one tier, named by the largest of them.
+    hosts = sorted(hw.wide_cpu)
+    largest: dict[int, int] = {}
+    for cpu in wide:
+        host = next((size for size in hosts if size >= cpu), cpu)
+        largest[host] = max(largest.get(host, 0), cpu)
+    heaviest = sorted(largest.values(), key=lambda top: (-wide[top], top))[:TIERS]
+    steps = sorted(heaviest)
     # No node has so much host CPU: unused tiers are never reached.
     tiers = np.full(TIERS, NEVER, np.int64)
     tiers[: len(steps)] = steps
-    return tiers, tuple(sum(w for cpu, w in wide.items() if cpu >= step) for step in steps)
+    below = [0, *steps]
+    return tiers, tuple(sum(w for cpu, w in wide.items() if cpu > under) for under in below[: len(steps)])
 
 
 def _steps(hw: Hardware) -> Ints:
-    """MIG steps as an array [type, profile, occupied mask] -> occupied mask after, -1 where the profile has no legal start."""
+    """Slot steps as an array [type, profile, occupied mask] -> mask after, -1 where the profile has no place."""
     profiles = max((len(step) for step in hw.steps), default=0)
     table = np.full((len(hw.devices), max(1, profiles), 256), -1, np.int16)
     for typ, by_profile in enumerate(hw.steps):
