@@ -13,7 +13,7 @@ from dure.pack.mix import Shape
 class Ask(NamedTuple):
     """Thousandths and MiB; `types` is a bit mask of accepted types; the order is that of `kernels.CPU..ENGINE`.
 
-    `pieces` whole devices in mode EXCLUSIVE; else one part of one device: `milli` of it (MPS, TIME), a `profile` (CUT).
+    `pieces` whole devices in mode EXCLUSIVE; else one part of one device: `milli` of it (MPS, TIME) or a `profile`.
     `tenant` is at least 1; `isolation` 1 wants the device to itself; `engine` 1 takes the device's only media engine.
     """
 

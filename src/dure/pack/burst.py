@@ -1,4 +1,4 @@
-"""Elastic slices for serving: grant at once when the latency trend will pass its target, give back in steps when calm.
+"""Elastic slices for serving: granted at once when latency will pass its target, given back in steps when calm.
 
 The trend is a least-squares slope over a window, so one bad sample grants nothing; two thresholds and a calm time
 between steps keep it from flapping. `instances` sizes a workload from its rate, queue and latency. Pure: the caller

@@ -1,6 +1,6 @@
 """Defragmentation and compaction: the cheapest moves that rebuild a large free place or empty a node.
 
-A plan is made on a copy of the cluster by the same seating as live packing, and is worth only as long as `still_valid`
+A plan is made on a copy of the cluster by the same seating as live packing, and is worth only while `still_valid`
 says so on a newer state. Moves follow the rules of `clearing.may_move`: serving warms up its replacement first,
 training moves at a checkpoint, nobody loses more pods than the budget of a tenant allows. Called by `dure defrag` and
 the agent's period.

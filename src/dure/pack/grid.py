@@ -139,6 +139,14 @@ class Grid:
         )  # fmt: skip
         return nodes, devices, bits
 
+    def seat_on(self, ask: Ask, node: int) -> Seat:
+        """Take on a node that is known to fit, at its cheapest devices."""
+        self._own()
+        out = np.full(max(1, self.hardware.widest), -1, np.int64)
+        bits = commit.take(self.hosts, self.devs, *self.priced.tables, self.totals, node, ask.row(), out)
+        self._log(node)
+        return Seat(node, tuple(int(d) for d in out[: ask.pieces]), int(bits))
+
     def put(self, ask: Ask, seat: Seat) -> None:
         """Take capacity at a known seat (something that runs already)."""
         self._change(ask, seat, 1)
@@ -190,8 +198,11 @@ class Grid:
             self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals,
             seat.node, ask.row(), np.array(seat.devices or (-1,), np.int64), seat.bits, sign,
         )  # fmt: skip
+        self._log(seat.node)
+
+    def _log(self, node: int) -> None:
         ix = self.index
-        ix.log[ix.clock[0] % ix.log.shape[0]] = seat.node
+        ix.log[ix.clock[0] % ix.log.shape[0]] = node
         ix.clock[0] += 1
 
     def _own(self) -> None:
