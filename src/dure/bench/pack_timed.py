@@ -79,13 +79,13 @@ def _run(layout: Layout, pods: Sequence[TracePod], policy: str, seed: int) -> di
         _advance(tally, layout.grid, at - clock, queue)
         clock = at
         decisions += 1
-        seat = layout.seat(ask)
-        if seat is None:
+        found = layout.seat(ask)
+        if found is None:
             refused += 1
             queue.append((ask, length))
         else:
             ticket += 1
-            heapq.heappush(running, (at + length, ticket, ask, seat))
+            heapq.heappush(running, (at + length, ticket, ask, found))
     capacity = layout.capacity_milli * max(tally.span, 1.0)
     return {
         "policy": policy,
