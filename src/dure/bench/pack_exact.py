@@ -59,7 +59,8 @@ def _ours(table: Geometry, devices: int, wanted: list[int], batch: bool) -> int:
     values = tuple(layout_values(table, Counter(wanted)))
     hardware = Hardware((devices,), 1, 1 << 20, steps=(steps(table),), slots=(8,), layouts=(values,))
     grid = Grid(hosts, hardware)
-    order = sorted(wanted, key=lambda i: (-table.profiles[i].slots, -table.profiles[i].compute_slices, i)) if batch else wanted
+    largest = sorted(wanted, key=lambda i: (-table.profiles[i].slots, -table.profiles[i].compute_slices, i))
+    order = largest if batch else wanted
     asks = [slice_ask(0, 0, index, table.profiles[index].slots * 125, 1) for index in order]
     seats = grid.seat_all(asks)
     return sum(table.profiles[i].slots for i, seat in zip(order, seats, strict=True) if seat is not None)
@@ -89,4 +90,5 @@ def optimum(table: Geometry, devices: int, demand: Counter[int]) -> int:
     for column in range(highs.getNumCol()):
         highs.changeColIntegrality(column, highspy.HighsVarType.kInteger)
     highs.run()
-    return int(round(highs.getObjectiveValue()))
+    best: float = highs.getObjectiveValue()
+    return round(best)

@@ -1,7 +1,7 @@
 """`dure bench pack --timed` and `--mig`: pods come and go, fractions may have to be MIG profiles.
 
-With `--timed` pods leave at their recorded times and wait in a queue when they do not fit; without times in the list
-they live as long as the middle of the others would. With `--mig` the fleet becomes A100 and H100 nodes and every
+Pods leave after their recorded time and wait in a queue when they do not fit; the fleet is cut down until the mean load
+is close to its capacity, for the whole one is far too large for these pods. With `--mig` the fleet becomes A100 and H100 nodes and every
 fraction the smallest legal profile that covers it; opponents are first fit (as operators that cut on demand do), best
 fit and FGD on the same profiles. A packed sample is compared with an exact program (`pack_exact`).
 """
@@ -26,6 +26,9 @@ from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask
 from dure.pack.grid import Grid, Seat
 
+_LOAD = 0.97
+_LENGTH_S = 6 * 3600.0
+
 
 class Tally(msgspec.Struct):
     """Integrals over time: device-seconds held, wished and queued."""
@@ -47,8 +50,9 @@ def timed_result(
     rows: list[dict[str, Any]] = []
     wanted = [(name, policy, seed) for name in lists for seed in seeds for policy in chosen]
     for name, policy, seed in cells(wanted, "pack timed"):
-        layout = Layout(nodes, lists[name], policy, mig=mig)
-        rows.append({"list": name, **_run(layout, lists[name], policy, seed)})
+        times = _times(lists[name], seed)
+        layout = Layout(busy_nodes(nodes, lists[name], times), lists[name], policy, mig=mig)
+        rows.append({"list": name, **_run(layout, lists[name], times, policy, seed)})
     summary: dict[str, Any] = {}
     for name in lists:
         for policy in chosen:
@@ -59,29 +63,28 @@ def timed_result(
     return Result("pack", rows, summary)
 
 
-def _run(layout: Layout, pods: Sequence[TracePod], policy: str, seed: int) -> dict[str, Any]:
-    """Replay in order of time with load scaled so that the fleet is just too small at the peak."""
-    stay = _stays(pods, seed)
-    events = _arrivals(pods, stay, layout)
+def _run(
+    layout: Layout, pods: Sequence[TracePod], times: Sequence[tuple[float, float]], policy: str, seed: int
+) -> dict[str, Any]:
+    """Replay in order of time up to the last arrival; what does not fit waits and is tried when something leaves."""
+    events = sorted((at, layout.ask(pod), length) for (at, length), pod in zip(times, pods, strict=True))
     tally, queue, running = Tally(), deque[tuple[Ask, float]](), list[tuple[float, int, Ask, Seat]]()
-    clock = events[0][0] if events else 0.0
-    decisions, refused, ticket = 0, 0, 0
+    clock = events[0][0]
+    decisions, waited, ticket = 0, 0, 0
     start = time.process_time()
-    for at, ask, length in [*events, (float("inf"), None, 0.0)]:
+    for at, ask, length in events:
         while running and running[0][0] <= at:
             end, _, done, seat = heapq.heappop(running)
             _advance(tally, layout.grid, end - clock, queue)
             clock = end
             layout.grid.free(done, seat)
             decisions, ticket = _drain(queue, layout, running, clock, decisions, ticket)
-        if ask is None:
-            break
         _advance(tally, layout.grid, at - clock, queue)
         clock = at
         decisions += 1
         found = layout.seat(ask)
         if found is None:
-            refused += 1
+            waited += 1
             queue.append((ask, length))
         else:
             ticket += 1
@@ -90,39 +93,43 @@ def _run(layout: Layout, pods: Sequence[TracePod], policy: str, seed: int) -> di
     return {
         "policy": policy,
         "seed": seed,
+        "devices": layout.capacity_milli // 1000,
         "alloc_pct": round(100.0 * tally.held / capacity, 3),
         "queued_gpu_hours": round(tally.queued / 3_600_000, 2),
         "stranded_pct": round(100.0 * tally.stranded / capacity, 3),
-        "waited": refused,
+        "waited": waited,
         "moves_per_hour": 0.0,
         "decisions": decisions,
         "seconds": round(time.process_time() - start, 3),
     }
 
 
-def _stays(pods: Sequence[TracePod], seed: int) -> list[float]:
-    """How long each pod stays; drawn from the list's own lengths where a pod has none."""
+def _times(pods: Sequence[TracePod], seed: int) -> list[tuple[float, float]]:
+    """Arrival and length of each pod; where the list has no times, one pod a minute and lengths drawn by chance."""
     known = [float(pod.deleted_s - pod.created_s) for pod in pods if pod.deleted_s > pod.created_s >= 0]
     rng = np.random.default_rng(seed)
-    spare = known or [3600.0]
-    return [
-        float(pod.deleted_s - pod.created_s) if pod.deleted_s > pod.created_s >= 0 else float(rng.choice(spare))
-        for pod in pods
-    ]
+    drawn = rng.exponential(_LENGTH_S, size=len(pods))
+    times = []
+    for i, pod in enumerate(pods):
+        if pod.created_s < 0:
+            times.append((60.0 * i, float(drawn[i])))
+        elif pod.deleted_s > pod.created_s:
+            times.append((float(pod.created_s), float(pod.deleted_s - pod.created_s)))
+        else:
+            times.append((float(pod.created_s), float(rng.choice(known)) if known else float(drawn[i])))
+    return times
 
 
-def _arrivals(pods: Sequence[TracePod], stay: Sequence[float], layout: Layout) -> list[tuple[float, Ask, float]]:
-    """Arrival, ask and length by time. Lengths are scaled so that the mean load is the capacity."""
-    asks = [layout.ask(pod) for pod in pods]
-    work = sum(length * pod.demand_milli for length, pod in zip(stay, pods, strict=True))
-    times = sorted(pod.created_s for pod in pods if pod.created_s >= 0)
-    span = float(times[-1] - times[0]) if len(times) > 1 else 1.0
-    scale = layout.capacity_milli * span / max(work, 1.0)
-    events = []
-    for i, (pod, ask, length) in enumerate(zip(pods, asks, stay, strict=True)):
-        at = float(pod.created_s) if pod.created_s >= 0 else span * i / len(pods)
-        events.append((at, ask, max(1.0, length * scale)))
-    return sorted(events, key=lambda event: (event[0], event[1], event[2]))
+def busy_nodes(
+    nodes: Sequence[TraceNode], pods: Sequence[TracePod], times: Sequence[tuple[float, float]]
+) -> list[TraceNode]:
+    """Evenly chosen nodes with just the devices that the pods need on average: sometimes too few, sometimes plenty."""
+    first, last = min(at for at, _ in times), max(at for at, _ in times)
+    work = sum(min(length, last - at) * pod.demand_milli for (at, length), pod in zip(times, pods, strict=True))
+    wanted = work / max(1.0, last - first) / _LOAD
+    have = sum(node.devices for node in nodes) * 1000
+    count = min(len(nodes), max(4, round(len(nodes) * wanted / have)))
+    return [nodes[int(i * len(nodes) / count)] for i in range(count)]
 
 
 def _advance(tally: Tally, grid: Grid, seconds: float, queue: deque[tuple[Ask, float]]) -> None:
