@@ -1,8 +1,8 @@
 """`dure bench pack --timed` and `--mig`: pods come and go, fractions may have to be MIG profiles.
 
-Pods leave after their recorded time and wait in a queue when they do not fit; the fleet is cut down until the mean load
-is close to its capacity, for the whole one is far too large for these pods. With `--mig` the fleet becomes A100 and H100 nodes and every
-fraction the smallest legal profile that covers it; opponents are first fit (as operators that cut on demand do), best
+Pods leave after their recorded time and wait in a queue when they do not fit; the fleet is cut down until the mean
+load is close to its capacity, for all of it is too large for these pods. With `--mig` it becomes A100 and H100 nodes
+and every fraction the smallest legal profile that covers it; opponents are first fit (as operators that cut on demand do), best
 fit and FGD on the same profiles. A packed sample is compared with an exact program (`pack_exact`).
 """
 
@@ -123,7 +123,7 @@ def _times(pods: Sequence[TracePod], seed: int) -> list[tuple[float, float]]:
 def busy_nodes(
     nodes: Sequence[TraceNode], pods: Sequence[TracePod], times: Sequence[tuple[float, float]]
 ) -> list[TraceNode]:
-    """Evenly chosen nodes with just the devices that the pods need on average: sometimes too few, sometimes plenty."""
+    """Evenly chosen nodes with just the devices that the pods need on average."""
     first, last = min(at for at, _ in times), max(at for at, _ in times)
     work = sum(min(length, last - at) * pod.demand_milli for (at, length), pod in zip(times, pods, strict=True))
     wanted = work / max(1.0, last - first) / _LOAD

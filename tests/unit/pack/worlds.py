@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import strategies as st
 
 from dure.model.accelerator import AcceleratorProfile, Geometry, Kind, ShareMode, SliceProfile
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Device, Node, Pod, PodPhase
+from dure.model.decision import Bind
 from dure.model.demand import Demand
 from dure.model.workload import WorkloadType
+from dure.pack import pack
 from dure.pack.ask import Ask
 from dure.pack.grid import Grid, Host, Part
 from dure.pack.kernels import CUT, EXCLUSIVE, MPS, TIME, WHOLE
@@ -64,6 +67,17 @@ def pod(name: str, *, devices: int = 0, compute: int = 0, memory: int = 0, **mor
 
 def cluster(nodes: list[Node], pods: list[Pod], now_s: float = 1000.0) -> ClusterState:
     return ClusterState("c", now_s, "v1", tuple(nodes), tuple(pods))
+
+
+def running(nodes: list[Node], pods: list[Pod]) -> list[Pod]:
+    """The pods bound as the packer would bind them, and running since second 100."""
+    made = {one.pod: one for one in pack(cluster(nodes, pods), CATALOGUE) if isinstance(one, Bind)}
+    return [
+        msgspec.structs.replace(
+            one, node=made[one.name].node, slices=made[one.name].slices, phase=PodPhase.RUNNING, started_s=100.0
+        )
+        for one in pods
+    ]
 
 
 _STEPS = (steps(A100), ())
