@@ -13,4 +13,8 @@ class Entry(NamedTuple):
     help: str
 
 
-BENCHES: dict[str, Entry] = {}
+BENCHES: dict[str, Entry] = {
+    "scale": Entry("dure.bench.scale", "Replicas: misses and GPU-hours against HPA and KEDA on LLM traces."),
+    "consolidate": Entry("dure.bench.consolidate", "A 1,000-node consolidation plan against Karpenter's rules."),
+    "nodes": Entry("dure.bench.nodes", "Provisioning price against first-fit and the integer programme."),
+}

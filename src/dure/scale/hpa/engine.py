@@ -19,7 +19,7 @@ from dure.scale.hpa.normalize import (
 )
 from dure.scale.hpa.observe import Sight
 from dure.scale.hpa.proposal import Refusal, propose
-from dure.scale.hpa.spec import CPU_DEFAULT, Flags, HpaSpec, complete, tolerances
+from dure.scale.hpa.spec import CPU_DEFAULT, DEFAULT_FLAGS, Flags, HpaSpec, complete, tolerances
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class Wanted(msgspec.Struct, frozen=True):
     error: str | None
 
 
-def sync(spec: HpaSpec, state: HpaState, sight: Sight, flags: Flags = Flags()) -> Outcome:
+def sync(spec: HpaSpec, state: HpaState, sight: Sight, flags: Flags = DEFAULT_FLAGS) -> Outcome:
     """Decide one sync. O(metrics x pods + records)."""
     current = sight.spec_replicas
     if state.recommendations is None:
@@ -110,9 +110,7 @@ def _normalized(spec: HpaSpec, state: HpaState, sight: Sight, flags: Flags, want
         held, state = stabilize_with(state, current, wanted.replicas, sight.now_s, up, down)
         stable = held.replicas
         able_reason = held.reason if stable != wanted.replicas else "ReadyForNewScale"
-        bounded = bound_with(
-            state, current, stable, spec.min_replicas, spec.max_replicas, sight.now_s, up, down
-        )
+        bounded = bound_with(state, current, stable, spec.min_replicas, spec.max_replicas, sight.now_s, up, down)
     rescale = bounded.replicas != current
     limited = Condition("ScalingLimited", bounded.replicas != stable, bounded.reason)
     able = Condition("AbleToScale", True, "SucceededRescale" if rescale else able_reason)

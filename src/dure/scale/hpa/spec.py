@@ -101,6 +101,7 @@ class Limits(msgspec.Struct, frozen=True):
 UP_POLICIES = (Policy("Pods", 4, 15), Policy("Percent", 100, 15))
 DOWN_POLICIES = (Policy("Percent", 100, 15),)
 CPU_DEFAULT = Resource("cpu", utilization=80)
+DEFAULT_FLAGS = Flags()
 
 
 def complete(behavior: Behavior, flags: Flags) -> tuple[Limits, Limits]:
