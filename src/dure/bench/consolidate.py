@@ -1,4 +1,4 @@
-"""`dure bench consolidate`: a whole consolidation plan for a large cluster, against Karpenter's rules on the same state."""
+"""`dure bench consolidate`: one consolidation plan for a large cluster, against Karpenter's rules on that state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from dure.bench.offers import read_offers
-from dure.bench.result import Result, Row, bench_options, emit
+from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.scale.nodes.consolidate import Settings, consolidate
 from dure.scale.nodes.state import Node, Pool
 from dure.sim.nodes.clusters import draw_cluster
@@ -46,7 +46,7 @@ def command(count: int, seeds: int, seed: int, region: str, as_json: bool, repor
 
 
 def _one(nodes: tuple[Node, ...], pool: Pool, seed: int) -> list[Row]:
-    base = {"input": f"{len(nodes)} nodes", "seed": seed}
+    base: dict[str, Cell] = {"input": f"{len(nodes)} nodes", "seed": seed}
     before = sum(node.offer.price for node in nodes) / 1e6
     consolidate(nodes[:8], (pool,), Settings(), 0.0)
     begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""`dure bench nodes`: provisioning price against first-fit-decreasing, and against the integer programme when small."""
+"""`dure bench nodes`: provisioning price against first-fit-decreasing and, when small, the integer programme."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from dure.bench.offers import read_offers
-from dure.bench.result import Result, Row, bench_options, emit
+from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.scale.nodes.packer import pack
 from dure.scale.nodes.state import NewNode, Offer, Pool
 from dure.sim.nodes.clusters import draw_pods
@@ -17,7 +17,7 @@ from dure.sim.nodes.ffd import first_fit_decreasing
 from dure.sim.nodes.referee import check_bought
 
 OVERHEAD = (0, 400, 1024)
-SMALL_TYPES = ("g5.xlarge", "g5.2xlarge", "g5.12xlarge", "g5.48xlarge", "g6.xlarge", "g6.12xlarge", "g6e.xlarge")
+SMALL_TYPES = ("g5.xlarge", "g5.2xlarge", "g5.4xlarge", "g5.12xlarge", "g6.xlarge", "g6.4xlarge", "g6.12xlarge")
 
 
 @click.command(name="nodes")
@@ -65,7 +65,7 @@ def _large(sizes: str, seed: int, offers: tuple[Offer, ...]) -> list[Row]:
             ours = pack(pods, (pool,), {})
             lasted = time.perf_counter() - begin
             simple = first_fit_decreasing(pods, (pool,))
-            base = {"input": f"{count} pods", "seed": number}
+            base: dict[str, Cell] = {"input": f"{count} pods", "seed": number}
             problems = check_bought(pods, ours.nodes, (pool,))
             rows.append(
                 base | {"policy": "dure", "price": _money(ours.nodes), "nodes": len(ours.nodes), "seconds": lasted}
@@ -83,11 +83,11 @@ def _small(size: int, cases: int, seed: int, offers: tuple[Offer, ...], seconds:
     pool = Pool("gpu", few, overhead=OVERHEAD)
     rows: list[Row] = []
     for number in range(seed, seed + cases):
-        pods = tuple(p for p in draw_pods(size, ("A10G", "L4", "L40S"), number) if p.size[0] <= 4000)
+        pods = tuple(p for p in draw_pods(size, ("A10G", "L4"), number) if p.size[0] <= 4000)
         ours = pack(pods, (pool,), {})
         exact = cheapest_cover(pods, (pool,), seconds)
         simple = first_fit_decreasing(pods, (pool,))
-        base = {"input": f"{len(pods)} pods, {len(few)} offers", "seed": number}
+        base: dict[str, Cell] = {"input": f"{len(pods)} pods, {len(few)} offers", "seed": number}
         sound = not check_bought(pods, ours.nodes, (pool,)) and not ours.unplaced
         rows.append(base | {"policy": "dure", "price": _money(ours.nodes), "nodes": len(ours.nodes), "sound": sound})
         rows.append(base | {"policy": "first-fit", "price": _money(simple), "nodes": len(simple)})

@@ -53,7 +53,7 @@ def serve(
 
 
 def query_value(result: tuple[float, ...], ignore_null: bool = True) -> Value:
-    """What the Prometheus scaler makes of a query result: one element, or null values taken as 0 unless told not to."""
+    """What the Prometheus scaler makes of a query result: one element; null values are 0 unless told not to."""
     if len(result) > 1:
         return Failed("the query returned more than one element")
     if not result or not math.isfinite(result[0]):

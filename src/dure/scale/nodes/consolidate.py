@@ -39,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True):
     quiet_s: float = 0.0
 
 
-def unlimited(pool: str, reason: str) -> int:
+def unlimited(_pool: str, _reason: str) -> int:
     """A budget that allows everything."""
     return 1_000_000
 

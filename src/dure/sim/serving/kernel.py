@@ -39,7 +39,7 @@ def advance(
             r = _route(ri, rf, router, used)
             if r < 0:
                 break
-            _enqueue(ri, rf, qi, qf, par, cnt, r, cursor)
+            _enqueue(ri, rf, qi, par, cnt, r, cursor)
             cursor += 1
         for r in range(used):
             if ri[r, STATE] >= READY:
@@ -63,7 +63,7 @@ def _route(ri: Any, rf: Any, router: Any, used: Any) -> Any:
 
 
 @njit(cache=True)
-def _enqueue(ri: Any, rf: Any, qi: Any, qf: Any, par: Any, cnt: Any, r: Any, q: Any) -> None:
+def _enqueue(ri: Any, rf: Any, qi: Any, par: Any, cnt: Any, r: Any, q: Any) -> None:
     _push_tail(ri, qi, r, q, False)
     ri[r, LOAD] += 1
     ri[r, WAITING] += 1

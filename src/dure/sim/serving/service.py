@@ -135,11 +135,16 @@ class Service:
         )
         self.cursor, self.now_s, self.gpu_s = 0, 0.0, 0.0
         self.target = self.changes = self.reversals = self.last_move = 0
+        self.counted_from_s = 0.0
 
     def start_with(self, replicas: int) -> None:
         """Replicas that are ready at time zero."""
         self.ri[:replicas, k.STATE] = k.READY
         self.target = replicas
+
+    def count_from_now(self) -> None:
+        """Forget cost and changes so far; requests that arrived before now do not count either."""
+        self.gpu_s, self.changes, self.reversals, self.counted_from_s = 0.0, 0, 0, self.now_s
 
     def resize(self, target: int) -> None:
         """Ask for `target` replicas: boot new ones, or drain booting ones first and then the least loaded."""
@@ -165,25 +170,9 @@ class Service:
         busy, counts, first = self.rf[:, k.BUSY].copy(), self.cnt.copy(), self.cursor
         end = self.now_s + seconds
         self.gpu_s += seconds * int(np.count_nonzero(self.ri[:, k.STATE]))
-        self.cursor = int(
-            k.advance(
-                self.ri,
-                self.rf,
-                self.hk,
-                self.hq,
-                self.qi,
-                self.qf,
-                self.par,
-                self.cnt,
-                self.cursor,
-                end,
-                self.order,
-                self.router,
-                SLICE_S,
-                self.now_s,
-                self._used(),
-            )  # fmt: skip
-        )
+        arrays = (self.ri, self.rf, self.hk, self.hq, self.qi, self.qf, self.par, self.cnt)
+        settings = (self.order, self.router, SLICE_S)
+        self.cursor = int(k.advance(*arrays, self.cursor, end, *settings, self.now_s, self._used()))
         self.now_s = end
         return self._reading(seconds, busy, self.cnt - counts, first)
 
@@ -200,11 +189,12 @@ class Service:
         tokens = np.maximum(self.qi[:, k.OUTPUT] - 1, 1)
         slow = (done == 0.0) | ((done - first) / tokens > self.promise.tpot_s)
         slow &= (self.qi[:, k.OUTPUT] > 1) | (done == 0.0)
+        counts = arrival >= self.counted_from_s
         return Outcome(
-            requests=len(first),
-            misses=int(np.count_nonzero(late | slow)),
-            ttft_misses=int(np.count_nonzero(late)),
-            tpot_misses=int(np.count_nonzero(slow)),
+            requests=int(np.count_nonzero(counts)),
+            misses=int(np.count_nonzero((late | slow) & counts)),
+            ttft_misses=int(np.count_nonzero(late & counts)),
+            tpot_misses=int(np.count_nonzero(slow & counts)),
             gpu_hours=self.gpu_s / 3600.0,
             changes=self.changes,
             reversals=self.reversals,
