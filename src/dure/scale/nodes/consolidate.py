@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dure.scale.nodes.packer import pack
-from dure.scale.nodes.state import NewNode, Node, Pod, Pool, accepts, expected_price
+from dure.scale.nodes.packer import Shelf, cover
+from dure.scale.nodes.state import NewNode, Node, Pod, Pool, accepts, expected_price, usable
 
 Ints = NDArray[np.int64]
 Budget = Callable[[str, str], int]
@@ -63,30 +63,52 @@ class _Plan:
     ) -> None:
         self.nodes = [node for node in nodes if node.ready and not node.deleting]
         self.pools, self.settings, self.now_s, self.budget = pools, settings, now_s, budget
-        self.free = np.array([node.free for node in self.nodes], dtype=np.int64).reshape(-1, 3)
-        self.alive = np.ones(len(self.nodes), dtype=bool)
+        self.given = len(self.nodes)
+        # Bought nodes become hosts too; they get the rows behind the given ones.
+        rows = 2 * self.given + 8
+        self.free = np.zeros((rows, 3), dtype=np.int64)
+        self.prices = np.zeros(rows, dtype=np.int64)
+        self.alive = np.zeros(rows, dtype=bool)
+        for index, node in enumerate(self.nodes):
+            self.free[index], self.prices[index], self.alive[index] = node.free, node.offer.price, True
         self.guests: list[list[Pod]] = [list(node.pods) for node in self.nodes]
         self.home = {pod.name: index for index, node in enumerate(self.nodes) for pod in node.pods}
         self.kinds: dict[tuple[object, ...], NDArray[np.bool_]] = {}
+        self.samples: dict[tuple[object, ...], Pod] = {}
         self.stop: dict[int, str] = {}
-        self.start: list[NewNode] = []
         self.left: dict[tuple[str, str], int] = {}
+        self.shelf = Shelf(pools)
+        offers = [offer for pool in pools for offer in pool.offers]
+        self.units = [
+            min((offer.price / offer.size[axis] for offer in offers if offer.size[axis] > 0), default=0.0)
+            for axis in range(3)
+        ]
 
     def made(self) -> Consolidation:
         self._empty()
-        self._onto_others()
-        self._replaced()
+        self._one_by_one()
+        self._in_groups()
+        self._one_by_one()
+        start = self._started()
         return Consolidation(
             stop=tuple(sorted((self.nodes[i].name, why) for i, why in self.stop.items())),
             moves=self._moves(),
-            start=tuple(self.start),
-            saving=self._price(self.stop) - sum(expected_price(new.offer, new.pods) for new in self.start),
+            start=start,
+            saving=self._price(self.stop) - sum(expected_price(new.offer, new.pods) for new in start),
+        )
+
+    def _started(self) -> tuple[NewNode, ...]:
+        """Bought nodes that are still wanted, with the pods they ended up with."""
+        return tuple(
+            NewNode(self.nodes[index].pool, self.nodes[index].offer, tuple(self.guests[index]))
+            for index in range(self.given, len(self.nodes))
+            if self.alive[index] and self.guests[index]
         )
 
     def _moves(self) -> tuple[tuple[str, str], ...]:
         """Pods that end on another running node than they began; one that was moved on twice is named once."""
-        began = {pod.name: index for index, node in enumerate(self.nodes) for pod in node.pods}
-        onto = {name: index for name, index in self.home.items() if began[name] != index and index >= 0}
+        began = {pod.name: index for index in range(self.given) for pod in self.nodes[index].pods}
+        onto = {name: index for name, index in self.home.items() if began[name] != index and index < self.given}
         return tuple(sorted((name, self.nodes[index].name) for name, index in onto.items()))
 
     def _price(self, indexes: dict[int, str]) -> int:
@@ -94,20 +116,24 @@ class _Plan:
 
     def _allowed(self, index: int, reason: str) -> bool:
         key = (self.nodes[index].pool, reason)
+        if index >= self.given:
+            return True
         if key not in self.left:
             self.left[key] = self.budget(*key)
         return self.left[key] > 0
 
     def _stop(self, index: int, reason: str) -> None:
-        self.stop[index] = reason
         self.alive[index] = False
+        if index >= self.given:
+            return
+        self.stop[index] = reason
         self.left[self.nodes[index].pool, reason] -= 1
 
     def _quiet(self, index: int) -> bool:
-        return self.now_s - self.nodes[index].changed_s >= self.settings.quiet_s
+        return index >= self.given or self.now_s - self.nodes[index].changed_s >= self.settings.quiet_s
 
     def _empty(self) -> None:
-        for index in range(len(self.nodes)):
+        for index in range(self.given):
             if not self.guests[index] and self._quiet(index) and self._allowed(index, "Empty"):
                 self._stop(index, "Empty")
 
@@ -122,115 +148,138 @@ class _Plan:
             scores.append((-price / (1.0 + sum(eviction_cost(pod) for pod in pods)), node.name, index))
         return [index for _, _, index in sorted(scores)]
 
-    def _onto_others(self) -> None:
-        """Two passes: what the first one moved may have made room for more."""
-        for _ in range(2):
-            stopped = len(self.stop)
-            for index in self._candidates():
-                if self._allowed(index, "Underutilized") and self._worth(index, self._own_price(index)):
-                    self._try_stop(index)
-            if len(self.stop) == stopped:
-                return
+    def _one_by_one(self) -> None:
+        """Each node by itself, best saving first: pods elsewhere, the rest on something cheaper."""
+        for index in self._candidates():
+            self._try_replace([index], several=True)
+
+    def _in_groups(self) -> None:
+        """Neighbours in class and fill, bought together where that is cheaper."""
+        for size in (2, self.settings.group, 3):
+            order = self._emptiest()
+            for start in range(0, len(order) - size + 1, size):
+                self._try_replace(order[start : start + size], several=size > 2)
 
     def _own_price(self, index: int) -> int:
         return expected_price(self.nodes[index].offer, tuple(self.guests[index]))
-
-    def _worth(self, index: int, saving: int) -> bool:
-        return saving > self.settings.least_saving * len(self.guests[index])
-
-    def _try_stop(self, index: int) -> bool:
-        """Move all pods of a node to others, or none."""
-        placed: list[tuple[Pod, int]] = []
-        self.alive[index] = False
-        for pod in sorted(self.guests[index], key=lambda p: (*(-part for part in p.size), p.name)):
-            onto = self._tightest(pod)
-            if onto < 0:
-                self._undo(placed)
-                self.alive[index] = True
-                return False
-            self.free[onto] -= pod.size
-            placed.append((pod, onto))
-        for pod, onto in placed:
-            self.home[pod.name] = onto
-            self.guests[onto].append(pod)
-        self.guests[index] = []
-        self._stop(index, "Underutilized")
-        return True
 
     def _undo(self, placed: list[tuple[Pod, int]]) -> None:
         for pod, onto in placed:
             self.free[onto] += pod.size
 
     def _tightest(self, pod: Pod) -> int:
-        """The running node with the least room that still takes the pod; -1 if none."""
+        """The cheapest running node that takes the pod, tightest of equals; -1 if none.
+
+        Cheap hosts first: room on a dear node is what the next candidates want to be emptied of.
+        """
         fits = self.alive & self._kind(pod) & (self.free >= np.array(pod.size)).all(axis=1)
         candidates = np.flatnonzero(fits)
         if len(candidates) == 0:
             return -1
         room = self.free[candidates]
-        return int(candidates[np.lexsort((candidates, room[:, 2], room[:, 1], room[:, 0]))[0]])
+        keys = (candidates, room[:, 2], room[:, 1], room[:, 0], self.prices[candidates])
+        return int(candidates[np.lexsort(keys)[0]])
 
     def _kind(self, pod: Pod) -> NDArray[np.bool_]:
         key = (pod.size[0] > 0, pod.classes, pod.zones, pod.spot_ok)
         if key not in self.kinds:
-            self.kinds[key] = np.array([accepts(pod, node.offer) for node in self.nodes], dtype=bool)
+            mask = np.zeros(len(self.free), dtype=bool)
+            mask[: len(self.nodes)] = [accepts(pod, node.offer) for node in self.nodes]
+            self.kinds[key], self.samples[key] = mask, pod
         return self.kinds[key]
-
-    def _replaced(self) -> None:
-        """Groups of the emptiest nodes, then single ones, bought again where that is cheaper."""
-        for size in (*range(self.settings.group, 1, -1), 1):
-            order = self._emptiest()
-            for start in range(0, len(order) - size + 1, size):
-                self._try_replace(order[start : start + size])
 
     def _emptiest(self) -> list[int]:
         order = []
         for index in self._candidates():
             have, node = self.free[index], self.nodes[index]
             share = max(1.0 - have[axis] / max(node.allocatable[axis], 1) for axis in range(3))
-            if share < 0.95 and self.guests[index]:
+            if self.guests[index]:
                 order.append((node.offer.gpu_class, share, node.name, index))
         return [index for *_, index in sorted(order)]
 
-    def _try_replace(self, group: list[int]) -> None:
-        if len(group) > 1 and len({self.nodes[i].offer.gpu_class for i in group}) > 1:
+    def _try_replace(self, group: list[int], several: bool) -> None:
+        """Pods onto other nodes as far as they fit, the rest onto new nodes, if that saves."""
+        if not all(self.alive[index] for index in group) or not self._group_allowed(group):
             return
-        needed: dict[str, int] = {}
-        for index in group:
-            needed[self.nodes[index].pool] = needed.get(self.nodes[index].pool, 0) + 1
-        for pool, count in needed.items():
-            self._allowed(next(i for i in group if self.nodes[i].pool == pool), "Underutilized")
-            if self.left[pool, "Underutilized"] < count:
-                return
-        pods = tuple(pod for index in group for pod in self.guests[index])
         before = sum(self._own_price(index) for index in group)
-        if not self._cheaper_possible(pods, before):
+        pods = sorted(
+            (pod for index in group for pod in self.guests[index]),
+            key=lambda p: (*(-part for part in p.size), p.name),
+        )
+        self.alive[group] = False
+        placed: list[tuple[Pod, int]] = []
+        rest: list[Pod] = []
+        for pod in pods:
+            onto = self._tightest(pod)
+            if onto < 0:
+                rest.append(pod)
+            else:
+                self.free[onto] -= pod.size
+                placed.append((pod, onto))
+        limit = before - self.settings.least_saving * len(pods)
+        again = self._bought(tuple(rest), limit, several)
+        if again is None:
+            self._undo(placed)
+            self.alive[group] = True
             return
-        again = pack(pods, self.pools, {})
-        if again.unplaced or before - again.price <= self.settings.least_saving * len(pods):
-            return
+        self._settle(group, placed, again)
+
+    def _group_allowed(self, group: list[int]) -> bool:
+        needed: dict[str, int] = {}
+        for index in (index for index in group if index < self.given):
+            needed[self.nodes[index].pool] = needed.get(self.nodes[index].pool, 0) + 1
+            self._allowed(index, "Underutilized")
+        return all(self.left[pool, "Underutilized"] >= count for pool, count in needed.items())
+
+    def _bought(self, rest: tuple[Pod, ...], limit: int, several: bool) -> tuple[NewNode, ...] | None:
+        """New nodes for pods that fit nowhere, if they cost less than `limit`."""
+        if limit <= 0:
+            return None
+        if not rest:
+            return ()
+        if not self._cheaper_possible(rest, limit):
+            return None
+        single = self.shelf.cheapest(rest, limit)
+        if not several:
+            return None if single is None else (single,)
+        again = cover(rest, self.pools, weightings=1)
+        if again.unplaced or again.price >= limit:
+            return None
+        return again.nodes
+
+    def _settle(self, group: list[int], placed: list[tuple[Pod, int]], bought: tuple[NewNode, ...]) -> None:
         for index in group:
-            for pod in self.guests[index]:
-                self.home[pod.name] = -1
             self.guests[index] = []
             self._stop(index, "Underutilized")
-        self.start.extend(again.nodes)
+        for pod, onto in placed:
+            self.home[pod.name] = onto
+            self.guests[onto].append(pod)
+        for new in bought:
+            self._add(new)
 
-    def _cheaper_possible(self, pods: tuple[Pod, ...], before: int) -> bool:
+    def _add(self, new: NewNode) -> None:
+        """A bought node becomes a host like any other."""
+        pool = next(pool for pool in self.pools if pool.name == new.pool)
+        index = len(self.nodes)
+        node = Node(f"new-{index - self.given}", new.pool, new.offer, usable(new.offer, pool), new.pods)
+        self.nodes.append(node)
+        self.guests.append(list(new.pods))
+        for pod in new.pods:
+            self.home[pod.name] = index
+        if index == len(self.free):
+            self.free = np.vstack([self.free, np.zeros_like(self.free)])
+            self.prices = np.concatenate([self.prices, np.zeros_like(self.prices)])
+            self.alive = np.concatenate([self.alive, np.zeros_like(self.alive)])
+            self.kinds.clear()
+        self.free[index], self.prices[index], self.alive[index] = node.free, new.offer.price, True
+        for key, mask in self.kinds.items():
+            mask[index] = accepts(self.samples[key], new.offer)
+
+    def _cheaper_possible(self, pods: tuple[Pod, ...], limit: int) -> bool:
         """A lower bound from the cheapest price per unit of each resource; spares most packer calls."""
-        need = [sum(pod.size[axis] for pod in pods) for axis in range(3)]
-        for axis in range(3):
-            if need[axis] == 0:
-                continue
-            offers = [
-                offer.price / offer.size[axis]
-                for pool in self.pools
-                for offer in pool.offers
-                if offer.size[axis] > 0 and any(accepts(pod, offer) for pod in pods)
-            ]
-            if not offers or min(offers) * need[axis] >= before:
-                return False
-        return True
+        return all(
+            self.units[axis] * sum(pod.size[axis] for pod in pods) < limit for axis in range(3) if self.units[axis]
+        )
 
 
 def eviction_cost(pod: Pod) -> float:

@@ -201,7 +201,7 @@ def _improve(plan: Packed, pools: tuple[Pool, ...]) -> Packed:
             if key in tried:
                 continue
             tried.add(key)
-            again = _best_cover(pods, pools)
+            again = cover(pods, pools)
             before = sum(expected_price(nodes[i].offer, nodes[i].pods) for i in picked)
             if not again.unplaced and again.price < before:
                 nodes = [node for i, node in enumerate(nodes) if i not in picked] + list(again.nodes)
@@ -225,10 +225,39 @@ def _neighbours(nodes: list[NewNode]) -> Iterator[tuple[int, ...]]:
                 yield tuple(sorted((loose[a], loose[b], loose[c])))
 
 
-def _best_cover(pods: tuple[Pod, ...], pools: tuple[Pool, ...]) -> Packed:
-    market = _market(pods, pools)
-    plans = [_cover(market, np.array(weights), {}) for weights in WEIGHTINGS[:5]]
+def cover(pods: tuple[Pod, ...], pools: tuple[Pool, ...], weightings: int = 5) -> Packed:
+    """A quick cover without limits or improvement: the cheapest of the single best node and a few greedy fills."""
+    single = Shelf(pools).cheapest(pods)
+    plans = [Packed((single,), ())] if single is not None else []
+    if len(pods) > 1 or single is None:
+        market = _market(pods, pools)
+        plans += [_cover(market, np.array(weights), {}) for weights in WEIGHTINGS[:weightings]]
     return min(plans, key=lambda plan: (len(plan.unplaced), plan.price))
+
+
+class Shelf:
+    """All offers by price, as arrays, to find the one node that holds a few pods."""
+
+    def __init__(self, pools: tuple[Pool, ...]) -> None:
+        pairs = [(offer, pool) for pool in pools for offer in pool.offers]
+        self.pairs = sorted(pairs, key=lambda pair: (pair[0].price, pair[0].type_name, pair[0].zone))
+        self.rooms = np.array([usable(offer, pool) for offer, pool in self.pairs], dtype=np.int64).reshape(-1, 3)
+        self.prices = np.array([offer.price for offer, _ in self.pairs], dtype=np.int64)
+
+    def cheapest(self, pods: tuple[Pod, ...], below: int | None = None) -> NewNode | None:
+        """The cheapest single node that holds everything, if any costs less than `below`."""
+        need = np.array([[*pod.size] for pod in pods], dtype=np.int64).sum(axis=0)
+        fitting = np.flatnonzero((self.rooms >= need).all(axis=1))
+        best: NewNode | None = None
+        least = below
+        for index in fitting:
+            offer, pool = self.pairs[int(index)]
+            if least is not None and offer.price >= least:
+                break
+            price = expected_price(offer, pods)
+            if (least is None or price < least) and all(accepts(pod, offer) for pod in pods):
+                best, least = NewNode(pool.name, offer, pods), price
+        return best
 
 
 def _resized(node: NewNode, pools: tuple[Pool, ...]) -> NewNode:
