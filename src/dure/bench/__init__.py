@@ -20,4 +20,7 @@ BENCHES: dict[str, Entry] = {
     "share": Entry("dure.bench.share", "One GPU shared by many: latency against every published system."),
     "pack": Entry("dure.bench.pack", "How full a cluster gets: packing against FGD, best fit and random."),
     "pack-speed": Entry("dure.bench.pack_speed", "Packing decisions per second at 1.2k, 10k and 50k nodes."),
+    "scale": Entry("dure.bench.scale", "Replicas: misses and GPU-hours against HPA and KEDA on LLM traces."),
+    "consolidate": Entry("dure.bench.consolidate", "A 1,000-node consolidation plan against Karpenter's rules."),
+    "nodes": Entry("dure.bench.nodes", "Provisioning price against first-fit and the integer programme."),
 }
