@@ -28,19 +28,25 @@ def ask(device: str | None, method: str, path: str, body: Any = None) -> Any:
 
     where = device or str(default_socket())
     over_http = where.startswith("http://")
+    if not over_http and not Path(where).is_socket():
+        raise _away(where, "no such socket")
     transport = None if over_http else httpx.HTTPTransport(uds=where)
     try:
         with httpx.Client(
             transport=transport, base_url=where if over_http else "http://device", timeout=60.0
         ) as client:
             answer = client.request(method, path, json=body)
-    except httpx.HTTPError as error:
-        raise Temporary(
-            f"no device daemon at {where}: {error}", remedy="Start one: dure device run --demo, or give --device."
-        ) from error
+    except (httpx.HTTPError, OSError) as error:
+        raise _away(where, str(error)) from error
     if answer.status_code != 200:
         raise ERRORS.get(answer.status_code, Temporary)(answer.json().get("detail", answer.text))
     return answer.json()
+
+
+def _away(where: str, why: str) -> Temporary:
+    return Temporary(
+        f"no device daemon at {where}: {why}", remedy="Start one: dure device run --demo, or give --device."
+    )
 
 
 device_option = click.option("--device", help="Socket path or http:// address of the daemon.  [DURE_DEVICE]")

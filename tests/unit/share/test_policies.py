@@ -14,9 +14,9 @@ TENANT = st.tuples(st.booleans(), TIMES, st.floats(0.01, 1.0), st.floats(0.0, 50
 
 
 def places(policy: Rank, rows: list[tuple[bool, float, float, float, float, float]]) -> list[int]:
-    columns = list(zip(*rows, strict=True))
+    left, need, age, target, weight = (np.array([row[i] for row in rows], np.float64) for i in range(1, 6))
     out = np.zeros(len(rows), np.int64)
-    policy(np.array(columns[0], np.bool_), *(np.array(c, np.float64) for c in columns[1:]), out)  # type: ignore[arg-type]
+    policy(np.array([row[0] for row in rows], np.bool_), left, need, age, target, weight, out)
     return [int(place) for place in out]
 
 
