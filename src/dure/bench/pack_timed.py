@@ -2,8 +2,8 @@
 
 Pods leave after their recorded time and wait in a queue when they do not fit; the fleet is cut down until the mean
 load is close to its capacity, for all of it is too large for these pods. With `--mig` it becomes A100 and H100 nodes
-and every fraction the smallest legal profile that covers it; opponents are first fit (as operators that cut on demand do), best
-fit and FGD on the same profiles. A packed sample is compared with an exact program (`pack_exact`).
+and every fraction the smallest legal profile that covers it; opponents are first fit (as operators that cut on demand
+do), best fit and FGD on the same profiles. A packed sample is compared with an exact program (`pack_exact`).
 """
 
 from __future__ import annotations
