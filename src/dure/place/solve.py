@@ -1,0 +1,113 @@
+"""One function in front of all solvers: regret, ruin (default), exact, rolling.
+
+Called by `plan` for every decision cycle and by the gap benchmark. Anytime: the regret-greedy answer exists first,
+and each later step only replaces it by one that costs no more; `go_on` answers False when the time is up. With a
+`go_on` that never ends it, the same instance and seed give the same plan.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import assert_never
+
+import msgspec
+import numpy as np
+
+from dure.place.exact import Limits, solve_exact
+from dure.place.greedy import insert_in_order, regret_order
+from dure.place.instance import Instance, Longs, instance, spread, total
+from dure.place.prices import Ascent, congestion_prices
+from dure.place.ruin import Search, blocks, improve
+
+
+class Method(enum.StrEnum):
+    REGRET = "regret"
+    RUIN = "ruin"
+    EXACT = "exact"
+    ROLLING = "rolling"
+
+
+class Solver(msgspec.Struct, frozen=True):
+    """`window` is how many neighbouring jobs the rolling horizon hands to the exact solver at once."""
+
+    method: Method = Method.RUIN
+    search: Search = Search()
+    ascent: Ascent = Ascent()
+    limits: Limits = Limits()
+    window: int = 60
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`choice` per job (option or -1), its cost, and the best bound that was proven on the way."""
+
+    choice: Longs
+    cost: float
+    bound: float
+    optimal: bool = False
+
+
+def never_ends() -> bool:
+    return True
+
+
+def solve(inst: Instance, solver: Solver = Solver(), seed: int = 0, go_on: Callable[[], bool] = never_ends) -> Answer:
+    """The best plan the method finds before `go_on` says stop."""
+    greedy = first_answer(inst)
+    if solver.method is Method.REGRET or inst.options == 0 or not go_on():
+        return Answer(greedy, total(inst, greedy), float("-inf"))
+    prices = congestion_prices(inst, total(inst, greedy), solver.ascent)
+    if not go_on():
+        return Answer(greedy, total(inst, greedy), prices.bound)
+    choice = improve(inst, greedy, prices.rent, solver.search, seed, go_on)
+    match solver.method:
+        case Method.RUIN:
+            return Answer(choice, total(inst, choice), prices.bound)
+        case Method.ROLLING:
+            choice = _rolled(inst, choice, solver, go_on)
+            return Answer(choice, total(inst, choice), prices.bound)
+        case Method.EXACT:
+            proof = solve_exact(inst, solver.limits, choice)
+            return Answer(proof.choice, proof.cost, max(prices.bound, proof.bound), proof.optimal)
+        case _:
+            assert_never(solver.method)
+
+
+def first_answer(inst: Instance) -> Longs:
+    """Regret-greedy: within milliseconds, before anything is improved."""
+    return insert_in_order(inst, inst.cost, regret_order(inst, inst.cost))
+
+
+def _rolled(inst: Instance, choice: Longs, solver: Solver, go_on: Callable[[], bool]) -> Longs:
+    """Window by window, the exact optimum of a few jobs while all others stay; never dearer than before."""
+    choice = choice.copy()
+    for lo, hi in blocks(inst.jobs, solver.window):
+        if not go_on():
+            break
+        part = _window(inst, choice, lo, hi)
+        offset = inst.first[lo]
+        start = np.where(choice[lo:hi] >= 0, choice[lo:hi] - offset, -1)
+        found = solve_exact(part, solver.limits, start).choice
+        choice[lo:hi] = np.where(found >= 0, found + offset, -1)
+    return choice
+
+
+def _window(inst: Instance, choice: Longs, lo: int, hi: int) -> Instance:
+    """Jobs lo..hi alone, with what all others leave."""
+    others = choice.copy()
+    others[lo:hi] = -1
+    left = inst.left.copy()
+    for j in np.flatnonzero((others >= 0) & (inst.ledger >= 0)):
+        left[inst.ledger[j]] -= inst.drain[others[j]]
+    span = slice(inst.first[lo], inst.first[hi])
+    return instance(
+        inst.first[lo : hi + 1] - inst.first[lo],
+        inst.option[span],
+        inst.cost[span],
+        inst.hold[lo:hi],
+        inst.need,
+        inst.capacity - spread(inst, others),
+        inst.ledger[lo:hi],
+        inst.drain[span],
+        left,
+    )
