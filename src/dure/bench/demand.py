@@ -47,7 +47,9 @@ def gap_instance(shape: Shape, seed: int) -> Instance:
     price = _prices(first_regions(shape.regions), shape, first_hour)
     length = np.clip(np.round(rng.lognormal(1.2, 0.7, shape.jobs)), 1, LONGEST_H).astype(np.int64)
     width = _widths(rng, shape)
-    devices = max(shape.regions, int(np.ceil((length * width).sum() / (shape.hours * (0.75 if shape.tight else 0.5)))))
+    devices = max(
+        shape.regions, int(np.ceil((length * width).sum() / (shape.hours * (0.75 if shape.tight else 0.5))))
+    )
     each = np.full(shape.regions, devices // shape.regions) + (np.arange(shape.regions) < devices % shape.regions)
     width = np.minimum(width, 2 ** int(np.log2(max(1, each.min() // 2))))
     slack = rng.integers(1, SLACK_H + 1, shape.jobs)

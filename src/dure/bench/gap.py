@@ -19,12 +19,12 @@ import numpy as np
 from dure.bench.demand import Prices, Shape, gap_instance
 from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.model.errors import InvalidInput
-from dure.place.exact import Limits, solve_exact
-from dure.place.greedy import insert_in_order
+from dure.place.exact import solve_exact
+from dure.place.greedy import insert_in_order, regret_order
 from dure.place.instance import Instance, Longs, broken, total
-from dure.place.prices import Ascent, congestion_prices
-from dure.place.ruin import Search
-from dure.place.solve import Method, Solver, first_answer, solve
+from dure.place.prices import congestion_prices
+from dure.place.solve import solve
+from dure.place.solver import Ascent, Limits, Method, Search, Solver
 
 OURS = "ruin"
 
@@ -58,7 +58,9 @@ def seeds(text: str) -> list[int]:
 @click.option("--prices", type=click.Choice([*Prices]), default=None, help="Default: on-demand, then owned.")
 @click.option("--seeds", "seed_text", default="1..5", show_default=True, help="1..5, 3 or 1,4,9.")
 @click.option("--iterations", default=Search().iterations_per_job, show_default=True, help="Of ruin, per job.")
-@click.option("--bound-seconds", default=20.0, show_default=True, help="HiGHS, per instance; 0 for the Lagrangian one.")
+@click.option(
+    "--bound-seconds", default=20.0, show_default=True, help="HiGHS, per instance; 0 for the Lagrangian one."
+)
 @click.option("--resume", type=click.Path(dir_okay=False, path_type=Path), help="Keep finished cells in this file.")
 @bench_options
 def command(
@@ -105,7 +107,7 @@ def policies(inst: Instance, seed: int, iterations: int) -> dict[str, Callable[[
     found: dict[str, Callable[[], Longs]] = {
         "first-come": lambda: insert_in_order(inst, inst.cost, np.arange(inst.jobs)),
         "largest-first": lambda: insert_in_order(inst, inst.cost, largest),
-        "regret": lambda: first_answer(inst),
+        "regret": lambda: insert_in_order(inst, inst.cost, regret_order(inst, inst.cost)),
     }
     for name, each in ((OURS, iterations), (f"{OURS}-x5", 5 * iterations)):
         solver = Solver(Method.RUIN, Search(iterations_per_job=each))

@@ -12,6 +12,9 @@ import msgspec
 import numpy as np
 
 from dure.place.instance import HELD, LENGTH, NEED, QUOTA, ROW, START, Floats, Instance, Longs, total
+from dure.place.solver import Limits
+
+DEFAULT = Limits()
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -23,16 +26,7 @@ class Proof(msgspec.Struct, frozen=True):
     optimal: bool
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """When to stop. `nodes` is deterministic, `seconds` is the safety net."""
-
-    seconds: float = 10.0
-    nodes: int = 1_000_000
-    gap: float = 1e-6
-    threads: int = 1
-
-
-def solve_exact(inst: Instance, limits: Limits = Limits(), start: Longs | None = None) -> Proof:
+def solve_exact(inst: Instance, limits: Limits = DEFAULT, start: Longs | None = None) -> Proof:
     """Branch and bound from `start` (if given); the answer is never dearer than `start`."""
     if inst.jobs == 0:
         return Proof(np.empty(0, np.int64), 0.0, 0.0, True)

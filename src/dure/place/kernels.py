@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from numba import njit
 
+
 @njit(cache=True, inline="always")
 def draw(state):  # type: ignore[no-untyped-def]
     """Next state of the generator; use the upper bits (`state >> 8`), the low ones are weak."""

@@ -12,6 +12,9 @@ import numpy as np
 from numba import njit
 
 from dure.place.instance import Floats, Instance
+from dure.place.solver import Ascent
+
+DEFAULT = Ascent()
 
 
 class Prices(msgspec.Struct, frozen=True):
@@ -22,16 +25,7 @@ class Prices(msgspec.Struct, frozen=True):
     rent: Floats
 
 
-class Ascent(msgspec.Struct, frozen=True):
-    """Subgradient settings; `upper` closes the Polyak step, so a better incumbent gives better prices."""
-
-    steps: int = 150
-    momentum: float = 0.6
-    scale: float = 1.0
-    patience: int = 10
-
-
-def congestion_prices(inst: Instance, upper: float, ascent: Ascent = Ascent()) -> Prices:
+def congestion_prices(inst: Instance, upper: float, ascent: Ascent = DEFAULT) -> Prices:
     """Best prices found on the way up from zero, with the bound they prove."""
     price, bound = _ascend(
         inst.first, inst.option, inst.cost, inst.hold, inst.need, inst.capacity,
@@ -42,7 +36,8 @@ def congestion_prices(inst: Instance, upper: float, ascent: Ascent = Ascent()) -
 
 def rents(inst: Instance, price: Floats) -> Floats:
     """What each option pays for the capacity it takes at `price`."""
-    return _rents(inst.option, inst.need, _running(price))
+    rent: Floats = _rents(inst.option, inst.need, _running(price))
+    return rent
 
 
 @njit(cache=True)

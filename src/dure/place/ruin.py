@@ -11,24 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import numpy as np
 from numba import njit
 
 from dure.place.instance import Floats, Instance, Longs
 from dure.place.kernels import affords, book, draw, fits
-
-
-class Search(msgspec.Struct, frozen=True):
-    """How long and how boldly to search. Temperatures are multiples of the mean excess over the cheapest option."""
-
-    iterations_per_job: int = 300
-    eject: int = 6
-    hot: float = 1.5
-    cold: float = 0.005
-    priced: float = 0.8
-    blink: float = 0.02
-    block: int = 2000
+from dure.place.solver import Search
 
 
 def improve(
@@ -51,6 +39,7 @@ def improve(
             break
         rounds = search.iterations_per_job * (hi - lo)
         _anneal(problem, orders, choice, free, left, lo, hi, longest, rounds, search.eject, chances, seed + lo)
+    _settle(*problem, by_cost, choice, free, left)
     return choice
 
 
@@ -202,6 +191,31 @@ def _cheapest_fitting(  # type: ignore[no-untyped-def]
             if (dice >> 8) & 0xFFFF >= blink:
                 return o, dice
     return -1, dice
+
+
+@njit(cache=True)
+def _settle(first, option, cost, hold, need, ledger, drain, by_cost, choice, free, left):  # type: ignore[no-untyped-def]
+    """Give every job the cheapest option that is free for it, until nobody wants to change any more."""
+    moved = True
+    while moved:
+        moved = False
+        for j in range(len(hold)):
+            now = choice[j]
+            paid = cost[now] if now >= 0 else hold[j]
+            if now >= 0:
+                book(option, need, ledger, drain, free, left, j, now, -1)
+            best = now
+            for p in range(first[j], first[j + 1]):
+                o = by_cost[p]
+                if cost[o] >= paid:
+                    break
+                if fits(option, need, free, o) and affords(ledger, drain, left, j, o):
+                    best = o
+                    break
+            if best >= 0:
+                book(option, need, ledger, drain, free, left, j, best, 1)
+            moved = moved or best != now
+            choice[j] = best
 
 
 @njit(cache=True)

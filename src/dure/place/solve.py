@@ -7,35 +7,20 @@ and each later step only replaces it by one that costs no more; `go_on` answers 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import assert_never
 
 import msgspec
 import numpy as np
 
-from dure.place.exact import Limits, solve_exact
-from dure.place.greedy import insert_in_order, regret_order
+from dure.place.exact import solve_exact
 from dure.place.instance import Instance, Longs, instance, spread, total
-from dure.place.prices import Ascent, congestion_prices
-from dure.place.ruin import Search, blocks, improve
+from dure.place.plain import plain_insert, plain_regret_order
+from dure.place.solver import Method, Solver
 
-
-class Method(enum.StrEnum):
-    REGRET = "regret"
-    RUIN = "ruin"
-    EXACT = "exact"
-    ROLLING = "rolling"
-
-
-class Solver(msgspec.Struct, frozen=True):
-    """`window` is how many neighbouring jobs the rolling horizon hands to the exact solver at once."""
-
-    method: Method = Method.RUIN
-    search: Search = Search()
-    ascent: Ascent = Ascent()
-    limits: Limits = Limits()
-    window: int = 60
+# Up to here plain Python is quicker than loading compiled code.
+PLAIN_OPTIONS = 4000
+DEFAULT = Solver()
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -51,36 +36,58 @@ def never_ends() -> bool:
     return True
 
 
-def solve(inst: Instance, solver: Solver = Solver(), seed: int = 0, go_on: Callable[[], bool] = never_ends) -> Answer:
-    """The best plan the method finds before `go_on` says stop."""
-    greedy = first_answer(inst)
+def solve(
+    inst: Instance,
+    solver: Solver = DEFAULT,
+    seed: int = 0,
+    go_on: Callable[[], bool] = never_ends,
+    start: Longs | None = None,
+) -> Answer:
+    """The best plan the method finds before `go_on` says stop; no dearer than `start` where one is given."""
+    choice = first_answer(inst)
+    if start is not None and total(inst, start) <= total(inst, choice):
+        choice = start
     if solver.method is Method.REGRET or inst.options == 0 or not go_on():
-        return Answer(greedy, total(inst, greedy), float("-inf"))
-    prices = congestion_prices(inst, total(inst, greedy), solver.ascent)
-    if not go_on():
-        return Answer(greedy, total(inst, greedy), prices.bound)
-    choice = improve(inst, greedy, prices.rent, solver.search, seed, go_on)
+        return Answer(choice, total(inst, choice), float("-inf"))
     match solver.method:
         case Method.RUIN:
-            return Answer(choice, total(inst, choice), prices.bound)
+            return _ruined(inst, choice, solver, seed, go_on)
         case Method.ROLLING:
-            choice = _rolled(inst, choice, solver, go_on)
-            return Answer(choice, total(inst, choice), prices.bound)
+            ruined = _ruined(inst, choice, solver, seed, go_on)
+            choice = _rolled(inst, ruined.choice, solver, go_on)
+            return Answer(choice, total(inst, choice), ruined.bound)
         case Method.EXACT:
             proof = solve_exact(inst, solver.limits, choice)
-            return Answer(proof.choice, proof.cost, max(prices.bound, proof.bound), proof.optimal)
+            return Answer(proof.choice, proof.cost, proof.bound, proof.optimal)
         case _:
             assert_never(solver.method)
 
 
 def first_answer(inst: Instance) -> Longs:
-    """Regret-greedy: within milliseconds, before anything is improved."""
+    """Regret-greedy: within milliseconds, before anything is improved. Small batches never load the compiler."""
+    if inst.options <= PLAIN_OPTIONS:
+        return plain_insert(inst, plain_regret_order(inst))
+    from dure.place.greedy import insert_in_order, regret_order
+
     return insert_in_order(inst, inst.cost, regret_order(inst, inst.cost))
+
+
+def _ruined(inst: Instance, choice: Longs, solver: Solver, seed: int, go_on: Callable[[], bool]) -> Answer:
+    """Prices, then ruin and recreate. Imported here: compiled code loads in a second, small batches do without."""
+    from dure.place.prices import congestion_prices
+    from dure.place.ruin import improve
+
+    prices = congestion_prices(inst, total(inst, choice), solver.ascent)
+    if go_on():
+        choice = improve(inst, choice, prices.rent, solver.search, seed, go_on)
+    return Answer(choice, total(inst, choice), prices.bound)
 
 
 def _rolled(inst: Instance, choice: Longs, solver: Solver, go_on: Callable[[], bool]) -> Longs:
     """Window by window, the exact optimum of a few jobs while all others stay; never dearer than before."""
     choice = choice.copy()
+    from dure.place.ruin import blocks
+
     for lo, hi in blocks(inst.jobs, solver.window):
         if not go_on():
             break
