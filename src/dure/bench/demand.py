@@ -1,7 +1,7 @@
 """Placement instances of any size: synthetic demand over real prices and grids, the same for the same seed.
 
 Used by `gap` and by the tests of the solvers. Lengths are log-normal between 1 and 12 hours, releases uniform, slack
-up to 11 hours; gangs are powers of two, at most half of a cluster. *Tight* fills 75 % of the device-hours,
+up to 11 hours; gangs are powers of two, at most half of a cluster. *Tight* fills 80 % of the device-hours,
 *loose* 50 %, which with deadlines this short leaves few free hours at the peaks.
 """
 
@@ -18,6 +18,7 @@ from dure.place.instance import Floats, Instance, Ints, Longs, instance
 
 USD_PER_GRAM = 100 / 1e6
 LONGEST_H, SLACK_H = 12, 11
+TIGHT, LOOSE = 0.8, 0.5
 # A job that is not placed costs three times the dearest way to run it: worse than any placement, yet finite.
 HOLD_FACTOR = 3.0
 
@@ -47,16 +48,18 @@ def gap_instance(shape: Shape, seed: int) -> Instance:
     price = _prices(first_regions(shape.regions), shape, first_hour)
     length = np.clip(np.round(rng.lognormal(1.2, 0.7, shape.jobs)), 1, LONGEST_H).astype(np.int64)
     width = _widths(rng, shape)
-    devices = max(
-        shape.regions, int(np.ceil((length * width).sum() / (shape.hours * (0.75 if shape.tight else 0.5))))
-    )
+    use = TIGHT if shape.tight else LOOSE
+    devices = max(shape.regions, int(np.ceil((length * width).sum() / (shape.hours * use))))
     each = np.full(shape.regions, devices // shape.regions) + (np.arange(shape.regions) < devices % shape.regions)
     width = np.minimum(width, 2 ** int(np.log2(max(1, each.min() // 2))))
     slack = rng.integers(1, SLACK_H + 1, shape.jobs)
     release = rng.integers(0, shape.hours - length - slack + 1)
     # Neighbours in time are neighbours in memory: the search works on blocks of them.
     order = np.lexsort((width, length, release))
-    return _assembled(release[order], length[order], width[order], slack[order], price, each)
+    capacity: Ints = np.repeat(each, shape.hours).reshape(shape.regions, shape.hours, 1).astype(np.int32)
+    hold = HOLD_FACTOR * (width * length)[order] * price.max()
+    running = running_sum(price)
+    return assembled(release[order], length[order], width[order], slack[order], running, capacity, hold)
 
 
 def _prices(chosen: tuple[Region, ...], shape: Shape, first_hour: int) -> Floats:
@@ -79,9 +82,16 @@ def _widths(rng: np.random.Generator, shape: Shape) -> Longs:
     return rng.choice(np.array(sizes, np.int64), shape.jobs, p=chances)
 
 
-def _assembled(release: Longs, length: Longs, width: Longs, slack: Longs, price: Floats, each: Longs) -> Instance:
-    """All regions x all starts of every job, region by region, as one flat table."""
-    rows, hours = price.shape
+def running_sum(price: Floats) -> Floats:
+    """Sums over time from the first column, with a zero in front."""
+    return np.concatenate([np.zeros((len(price), 1)), np.cumsum(price, axis=1)], axis=1)
+
+
+def assembled(
+    release: Longs, length: Longs, width: Longs, slack: Longs, running: Floats, capacity: Ints, hold: Floats
+) -> Instance:
+    """All rows x all starts from `release` to `release + slack`, row by row, as one flat table."""
+    rows = len(running)
     starts = slack + 1
     counts = rows * starts
     first = np.concatenate([[0], np.cumsum(counts)])
@@ -89,11 +99,9 @@ def _assembled(release: Longs, length: Longs, width: Longs, slack: Longs, price:
     within = np.arange(first[-1]) - first[owner]
     row = within // starts[owner]
     start = release[owner] + within % starts[owner]
-    running = np.concatenate([np.zeros((rows, 1)), np.cumsum(price, axis=1)], axis=1)
     cost = width[owner] * (running[row, start + length[owner]] - running[row, start])
     option = np.empty((len(owner), 5), np.int32)
     option[:, 0], option[:, 1], option[:, 2] = row, -1, start
     option[:, 3], option[:, 4] = length[owner], width[owner]
-    capacity: Ints = np.repeat(each, hours).reshape(rows, hours, 1).astype(np.int32)
-    hold = HOLD_FACTOR * width * length * price.max()
-    return instance(first, option, cost, hold, np.arange(17, dtype=np.int32).reshape(-1, 1), capacity)
+    units = np.arange(int(width.max(initial=1)) + 1, dtype=np.int32).reshape(-1, 1)
+    return instance(first, option, cost, hold, units, capacity)

@@ -1,8 +1,8 @@
 """All waiting workloads of one cycle as one Instance: who competes with whom for which hour.
 
 Called by `plan`. Rows are pools, then quotas; hours count from the full hour of `now`. Capacity of later hours is what
-is free now plus what running workloads should give back, a slow run assumed. The order in and out does not depend on
-the order of the snapshot.
+is free now plus what running workloads should give back, a slow run assumed. Nothing here depends on the order of the
+snapshot.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, WHOLE_MILLI, Milli
 from dure.model.workload import WorkloadRecord
+from dure.place.bill import drain_of
 from dure.place.candidate import Candidate, Cycle, device_need, expected_end
 from dure.place.fairness import Claim, fair_order, lendable
 from dure.place.instance import Floats, Instance, Ints, Longs, instance
@@ -46,7 +47,7 @@ def batch_of(cycle: Cycle, waiting: tuple[WorkloadRecord, ...]) -> Batch:
     candidates = tuple(tuple(cycle.candidates(record)) for record in records)
     build = _Build(cycle, records, candidates)
     made = build.instance()
-    claims = [_claim(index, record, candidates[index]) for index, record in enumerate(records)]
+    claims = [_claim(index, record) for index, record in enumerate(records)]
     order = fair_order(claims, cycle.tenants, cycle.usage, _class_totals(cycle.snapshot))
     return Batch(records, candidates, made, tuple(build.choices), tuple(order))
 
@@ -74,44 +75,53 @@ class _Build:
         self.needs: dict[tuple[int, int, int], int] = {}
 
     def instance(self) -> Instance:
-        first, option, cost, drain, hold = [0], [], [], [], []
+        tables: list[Ints] = [np.empty((0, 5), np.int32)]
+        costs: list[Floats] = [np.empty(0)]
+        drains: list[Floats] = [np.empty((0, 2))]
+        first, hold = [0], []
         for record, candidates in zip(self.records, self.candidates, strict=True):
-            dearest = 0.0
+            count, dearest = first[-1], 0.0
             for number, candidate in enumerate(candidates):
-                for at, steer in self._open(candidate):
-                    option.append(self._columns(record, candidate, at))
-                    cost.append(steer)
-                    drain.append(_drain(candidate, at))
-                    self.choices.append(Choice(number, at))
-                    dearest = max(dearest, abs(steer))
-            first.append(len(cost))
+                begin, steer = self._open(candidate)
+                if candidate.quote is None or len(steer) == 0:
+                    continue
+                tables.append(self._columns(record, candidate)[begin:])
+                costs.append(steer)
+                drains.append(drain_of(candidate.quote)[begin:])
+                self.choices += [Choice(number, at) for at in range(begin, begin + len(steer))]
+                count, dearest = count + len(steer), max(dearest, float(np.abs(steer).max()))
+            first.append(count)
             hold.append(WAITING * dearest + 1.0)
         ledger, left = self._ledgers()
         return instance(
-            np.array(first), np.array(option, np.int32).reshape(-1, 5), np.array(cost), np.array(hold),
+            np.array(first), np.concatenate(tables), np.concatenate(costs), np.array(hold),
             np.array(list(self.needs) or [(0, 0, 0)], np.int32), self._capacity(), ledger,
-            np.array(drain).reshape(-1, 2), left,
+            np.concatenate(drains), left,
         )  # fmt: skip
 
-    def _open(self, candidate: Candidate) -> list[tuple[int, float]]:
-        """The starts of a candidate that may be chosen, with what they steer by."""
+    def _open(self, candidate: Candidate) -> tuple[int, Floats]:
+        """From which start on a candidate may be chosen, and what those starts steer by."""
         if candidate.clash is not None or candidate.quote is None:
-            return []
+            return 0, np.empty(0)
         snapshot = self.cycle.snapshot
         congestion = snapshot.weights.congestion.get(candidate.where, 1.0)
         steer = candidate.quote.steer(snapshot.weights, congestion, self.cycle.settings, snapshot.now_s)
         begin = 1 if candidate.now_clash is not None else 0
-        return [(at, float(steer[at])) for at in range(begin, len(steer))]
+        return begin, steer[begin:]
 
-    def _columns(self, record: WorkloadRecord, candidate: Candidate, at: int) -> tuple[int, int, int, int, int]:
+    def _columns(self, record: WorkloadRecord, candidate: Candidate) -> Ints:
         assert candidate.quote is not None
         pool = candidate.option.pool
-        begin_h = candidate.quote.starts[at] / HOUR_S
-        start = min(self.hours - 1, max(0, math.floor(begin_h) - self.base_h))
-        end = math.ceil(begin_h + candidate.quote.run_s / HOUR_S) - self.base_h
-        length = max(1, min(end, self.hours) - start)
-        row = self.rows[pool.cluster, pool.name]
-        return row, self._quota(record, pool.class_name), start, length, self._need(candidate)
+        begin_h = candidate.quote.starts / HOUR_S - self.base_h
+        start = np.clip(np.floor(begin_h), 0, self.hours - 1)
+        end = np.minimum(np.ceil(begin_h + candidate.quote.run_s / HOUR_S), self.hours)
+        table = np.empty((len(start), 5), np.int32)
+        table[:, 0] = self.rows[pool.cluster, pool.name]
+        table[:, 1] = self._quota(record, pool.class_name)
+        table[:, 2] = start
+        table[:, 3] = np.maximum(1, end - start)
+        table[:, 4] = self._need(candidate)
+        return table
 
     def _need(self, candidate: Candidate) -> int:
         demand, replicas = candidate.demand, candidate.option.replicas
@@ -181,12 +191,7 @@ class _Build:
         return budget.money_micros is not None or budget.carbon_g is not None
 
 
-def _drain(candidate: Candidate, at: int) -> tuple[float, float]:
-    bill = candidate.bill(at)
-    return float(max(0, bill.direct + bill.energy)), bill.carbon_g
-
-
-def _claim(index: int, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> Claim:
+def _claim(index: int, record: WorkloadRecord) -> Claim:
     spec = record.spec
     return Claim(
         index, record.name, spec.tenant, spec.priority, record.status.submitted_s, spec.classes[0].name,

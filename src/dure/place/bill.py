@@ -239,6 +239,12 @@ def _rate(rates: Rates, currency: str) -> float:
     return rates.convert(1_000_000, currency) / 1_000_000
 
 
+def drain_of(priced: Quote) -> Floats:
+    """(money, grams) that each start takes of its tenant's budgets, rounded as the Bill rounds."""
+    money = np.maximum(0.0, np.rint(priced.direct) + np.rint(priced.energy))
+    return np.stack([money, priced.grams], axis=1)
+
+
 def charged(bill: Bill) -> Micros:
     """What a tenant's money budget is charged: rent and power, not penalties that may never come."""
     return max(0, bill.direct + bill.energy)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from dure.model.tariff import CarbonSeries, Weekly
-from dure.model.units import HOUR_S, Instant
+from dure.model.units import HOUR_S, Instant, hour_of_week
 from dure.place.instance import Floats
 
 
@@ -47,15 +47,19 @@ def weekly_integral(series: Weekly | None, now_s: Instant, hours: int) -> Integr
     if series is None:
         return None
     knots = _knots(now_s, hours)
-    return Integral(knots, _running([float(series.at(at)) for at in knots[:-1]]))
+    values = np.array(series.values, np.float64)
+    if len(values) == 1:
+        return Integral(knots, np.arange(hours + 1) * values[0])
+    return Integral(knots, _running(values[(hour_of_week(now_s) + np.arange(hours)) % len(values)]))
 
 
 def carbon_integral(series: CarbonSeries | None, now_s: Instant, hours: int) -> CarbonIntegral:
     knots = _knots(now_s, hours)
-    values = [series.at(at) if series else None for at in knots[:-1]]
+    values = np.array([series.at(at) if series else None for at in knots[:-1]], np.float64)
+    unknown = np.isnan(values)
     return CarbonIntegral(
-        Integral(knots, _running([value if value is not None else 0.0 for value in values])),
-        Integral(knots, _running([1.0 if value is not None else 0.0 for value in values])),
+        Integral(knots, _running(np.where(unknown, 0.0, values))),
+        Integral(knots, _running(np.where(unknown, 0.0, 1.0))),
     )
 
 
@@ -63,5 +67,5 @@ def _knots(now_s: Instant, hours: int) -> Floats:
     return np.asarray((now_s // HOUR_S + np.arange(hours + 1)) * HOUR_S, np.float64)
 
 
-def _running(values: list[float]) -> Floats:
+def _running(values: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(values)])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dure.place.instance import HELD, LENGTH, NEED, QUOTA, ROW, START, Instance, Ints, Longs
+from dure.place.instance import HELD, LENGTH, ROW, START, Floats, Instance, Ints, Longs
 
 
 def plain_regret_order(inst: Instance) -> Longs:
@@ -34,32 +34,59 @@ def plain_insert(inst: Instance, order: Longs) -> Longs:
     choice = np.full(inst.jobs, HELD, np.int64)
     free, left = inst.capacity.copy(), inst.left.copy()
     for j in order:
-        lo, hi = int(inst.first[j]), int(inst.first[j + 1])
-        for o in lo + np.argsort(inst.cost[lo:hi], kind="stable"):
-            if inst.cost[o] >= inst.hold[j]:
-                break
-            if _fits(inst, free, o) and _affords(inst, left, int(j), o):
-                _take(inst, free, o)
-                if inst.ledger[j] >= 0:
-                    left[inst.ledger[j]] -= inst.drain[o]
-                choice[j] = o
-                break
+        choice[j] = _better(inst, choice, free, left, int(j))
     return choice
 
 
+def plain_settle(inst: Instance, choice: Longs) -> Longs:
+    """Give every job the cheapest option that is free for it, until nobody wants to change any more."""
+    choice = choice.copy()
+    free, left = inst.capacity.copy(), inst.left.copy()
+    for j in range(inst.jobs):
+        _book(inst, free, left, j, int(choice[j]), 1)
+    moved = True
+    while moved:
+        moved = False
+        for j in range(inst.jobs):
+            better = _better(inst, choice, free, left, j)
+            moved = moved or better != choice[j]
+            choice[j] = better
+    return choice
+
+
+def _better(inst: Instance, choice: Longs, free: Ints, left: Floats, j: int) -> int:
+    """The cheapest option that job `j` could have with all others where they are; booked already."""
+    now, lo, hi = int(choice[j]), int(inst.first[j]), int(inst.first[j + 1])
+    paid = inst.cost[now] if now >= 0 else inst.hold[j]
+    cheaper = lo + np.flatnonzero(inst.cost[lo:hi] < paid)
+    if len(cheaper) == 0:
+        return now
+    _book(inst, free, left, j, now, -1)
+    for o in cheaper[np.argsort(inst.cost[cheaper], kind="stable")]:
+        if _fits(inst, free, o) and _affords(inst, left, j, o):
+            now = int(o)
+            break
+    _book(inst, free, left, j, now, 1)
+    return now
+
+
 def _fits(inst: Instance, free: Ints, o: int) -> bool:
-    row, quota, need = inst.option[o, ROW], inst.option[o, QUOTA], inst.need[inst.option[o, NEED]]
-    span = slice(inst.option[o, START], inst.option[o, START] + inst.option[o, LENGTH])
-    return bool((free[row, span] >= need).all() and (quota < 0 or (free[quota, span] >= need).all()))
+    row, quota, start, length, need = inst.option[o]
+    units = inst.need[need]
+    span = slice(start, start + length)
+    return bool((free[row, span] >= units).all() and (quota < 0 or (free[quota, span] >= units).all()))
 
 
-def _affords(inst: Instance, left: np.ndarray[tuple[int, ...], np.dtype[np.float64]], j: int, o: int) -> bool:
+def _affords(inst: Instance, left: Floats, j: int, o: int) -> bool:
     return inst.ledger[j] < 0 or bool((inst.drain[o] <= left[inst.ledger[j]]).all())
 
 
-def _take(inst: Instance, free: Ints, o: int) -> None:
-    row, quota, need = inst.option[o, ROW], inst.option[o, QUOTA], inst.need[inst.option[o, NEED]]
-    span = slice(inst.option[o, START], inst.option[o, START] + inst.option[o, LENGTH])
-    free[row, span] -= need
+def _book(inst: Instance, free: Ints, left: Floats, j: int, o: int, sign: int) -> None:
+    if o < 0:
+        return
+    row, quota, start, length, need = inst.option[o]
+    free[row, start : start + length] -= sign * inst.need[need]
     if quota >= 0:
-        free[quota, span] -= need
+        free[quota, start : start + length] -= sign * inst.need[need]
+    if inst.ledger[j] >= 0:
+        left[inst.ledger[j]] -= sign * inst.drain[o]

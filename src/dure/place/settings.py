@@ -30,15 +30,19 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     forecast_margin_per_day: float = 0.01
     late_hour_factor: float = 3.0
     latency_miss_factor: float = 4.0
-    exact_jobs: int = 24
-    exact_nodes: int = 200
+    exact_jobs: int = 6
+    exact_nodes: int = 50
+    ruin_jobs: int = 64
     iterations_per_job: int = 300
     move_threshold: float = 0.15
 
     def solver(self, jobs: int) -> Solver:
-        """`auto`: exact for a few jobs, ruin and recreate for more."""
-        small = jobs <= self.exact_jobs
-        method = (Method.EXACT if small else Method.RUIN) if self.method == "auto" else Method(self.method)
+        """`auto`: exact for a few jobs, ruin and recreate from `ruin_jobs` on, regret and settling between."""
+        method = Method(self.method) if self.method != "auto" else Method.REGRET
+        if self.method == "auto" and jobs <= self.exact_jobs:
+            method = Method.EXACT
+        elif self.method == "auto" and jobs >= self.ruin_jobs:
+            method = Method.RUIN
         return Solver(
             method,
             Search(iterations_per_job=self.iterations_per_job),

@@ -15,7 +15,7 @@ import numpy as np
 
 from dure.place.exact import solve_exact
 from dure.place.instance import Instance, Longs, instance, spread, total
-from dure.place.plain import plain_insert, plain_regret_order
+from dure.place.plain import plain_insert, plain_regret_order, plain_settle
 from dure.place.solver import Method, Solver
 
 # Up to here plain Python is quicker than loading compiled code.
@@ -47,7 +47,9 @@ def solve(
     choice = first_answer(inst)
     if start is not None and total(inst, start) <= total(inst, choice):
         choice = start
-    if solver.method is Method.REGRET or inst.options == 0 or not go_on():
+    if undisputed(inst, choice):
+        return Answer(choice, total(inst, choice), total(inst, choice), True)
+    if solver.method is Method.REGRET or not go_on():
         return Answer(choice, total(inst, choice), float("-inf"))
     match solver.method:
         case Method.RUIN:
@@ -63,10 +65,19 @@ def solve(
             assert_never(solver.method)
 
 
+def undisputed(inst: Instance, choice: Longs) -> bool:
+    """Everybody already has the cheapest option there is: nothing can be better."""
+    cheapest = sum(
+        min(float(inst.cost[inst.first[j] : inst.first[j + 1]].min(initial=np.inf)), float(inst.hold[j]))
+        for j in range(inst.jobs)
+    )
+    return total(inst, choice) <= cheapest * (1 + 1e-12) + 1e-9
+
+
 def first_answer(inst: Instance) -> Longs:
     """Regret-greedy: within milliseconds, before anything is improved. Small batches never load the compiler."""
     if inst.options <= PLAIN_OPTIONS:
-        return plain_insert(inst, plain_regret_order(inst))
+        return plain_settle(inst, plain_insert(inst, plain_regret_order(inst)))
     from dure.place.greedy import insert_in_order, regret_order
 
     return insert_in_order(inst, inst.cost, regret_order(inst, inst.cost))
