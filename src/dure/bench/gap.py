@@ -148,8 +148,9 @@ def _row(
 ) -> Row:  # fmt: skip
     cost = total(inst, one.choice)
     return {
-        "jobs": shape.jobs, "regions": shape.regions, "hours": shape.hours, "gangs": shape.gangs, "tight": shape.tight,
-        "prices": str(shape.prices), "seed": seed, "policy": name, "cost": cost, "optimum": optimum, "bound": bound,
+        "jobs": shape.jobs, "regions": shape.regions, "hours": shape.hours, "gangs": shape.gangs,
+        "tight": shape.tight, "prices": str(shape.prices), "seed": seed, "policy": name, "cost": cost,
+        "optimum": optimum, "bound": bound,
         "gap_pct": 100 * (cost / bound - 1) if bound > 0 else None, "jobs_per_s": shape.jobs / max(one.seconds, 1e-9),
         "held": int((one.choice < 0).sum()), "first_ms": first_ms,
     }  # fmt: skip

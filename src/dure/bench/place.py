@@ -157,7 +157,7 @@ def _floor(work: Jobs, fleet: Fleet, upper: float) -> float:
     """No plan that keeps every deadline it can is cheaper than this."""
     slack = np.maximum(0, work.latest - work.arrival)
     capacity = np.full((*fleet.price.shape, 1), fleet.devices, np.int32)
-    hold = work.width * work.length * float(fleet.price.max()) * 20
+    hold = (20.0 * float(fleet.price.max()) * work.width * work.length).astype(np.float64)
     inst = assembled(work.arrival, work.length, work.width, slack, running_sum(fleet.price), capacity, hold)
     return congestion_prices(inst, upper, Ascent(steps=300)).bound
 

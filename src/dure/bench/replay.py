@@ -1,4 +1,4 @@
-"""A fleet of regions in quarter-hour slots: jobs arrive, a policy reserves room for them, money and carbon are counted.
+"""A fleet of regions in quarter-hour slots: jobs arrive, a policy reserves room for them, money and carbon count.
 
 Used by `bench place`. All policies book in the same reservation table and know the same lengths, so that only their
 choice differs. A job that cannot start before its latest start still runs, late, as early as its policy finds room.
@@ -150,7 +150,7 @@ class _Planner:
         last = int((slack + length).max()) + 1
         running = self.running[:, slot : slot + last + 1]
         capacity = np.ascontiguousarray(self.free[:, slot : slot + last, None])
-        hold = HOLD_FACTOR * width * length * self.dearest
+        hold = (HOLD_FACTOR * self.dearest * width * length).astype(np.float64)
         inst = assembled(np.zeros_like(slack), length, width, slack, running - running[:, :1], capacity, hold)
         begin = np.full(len(moving), -1, np.int64)
         for at, j in enumerate(moving):

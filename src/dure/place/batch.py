@@ -1,8 +1,8 @@
 """All waiting workloads of one cycle as one Instance: who competes with whom for which hour.
 
-Called by `plan`. Rows are pools, then quotas; hours count from the full hour of `now`. Capacity of later hours is what
-is free now plus what running workloads should give back, a slow run assumed. Nothing here depends on the order of the
-snapshot.
+Called by `plan`. Rows are pools, then quotas; hours count from the full hour of `now`. Capacity of a later hour is
+what is free now plus what running workloads should give back, a slow run assumed. Nothing here depends on the order
+of the snapshot.
 """
 
 from __future__ import annotations

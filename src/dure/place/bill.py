@@ -3,8 +3,8 @@
 bill = direct price + energy x PUE x (electricity + carbon price x intensity) + SLA penalty + expected spot rework
      + migration - what weights and data already there are worth.
 
-`quote` is called by `batch` for each workload and pool. Money is 1e-6 of the tariff's currency inside the terms and of
-the fleet's currency in the Bill. Energy is Wh at the wall, carbon grams.
+`quote` is called by `batch` for each workload and pool. Money is 1e-6 of the tariff's currency inside the terms and
+of the fleet's currency in the Bill. Energy is Wh at the wall, carbon grams.
 """
 
 from __future__ import annotations

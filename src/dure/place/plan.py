@@ -133,7 +133,7 @@ def _placed(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, .
     bill = candidate.bill(0)
     others = tuple(_not_taken(other, bill) for other in _by_cost(candidates) if other is not candidate)
     cycle.take(record, candidate, bill)
-    return Place(record.name, _placement(record, candidate, bill, cycle.snapshot), others)
+    return Place(record.name, placement_of(record, candidate, bill, cycle.snapshot), others)
 
 
 def _waits(
@@ -179,7 +179,7 @@ def _not_taken(other: Candidate, best: Bill) -> Verdict:
     return Verdict(other.where, None, detail=f"{show(abs(more))} {told}")
 
 
-def _placement(record: WorkloadRecord, candidate: Candidate, bill: Bill, snapshot: Snapshot) -> Placement:
+def placement_of(record: WorkloadRecord, candidate: Candidate, bill: Bill, snapshot: Snapshot) -> Placement:
     pool = candidate.option.pool
     return Placement(
         workload=record.name,
@@ -187,7 +187,7 @@ def _placement(record: WorkloadRecord, candidate: Candidate, bill: Bill, snapsho
         cluster=pool.cluster,
         pool=pool.name,
         class_name=pool.class_name,
-        mode=_mode(record.spec, candidate),
+        mode=mode_of(record.spec, candidate),
         capacity=pool.capacity,
         replicas=candidate.option.replicas,
         decided_s=snapshot.now_s,
@@ -196,7 +196,7 @@ def _placement(record: WorkloadRecord, candidate: Candidate, bill: Bill, snapsho
     )
 
 
-def _mode(spec: Workload, candidate: Candidate) -> ShareMode:
+def mode_of(spec: Workload, candidate: Candidate) -> ShareMode:
     """The mode that the plane expects; the agent may choose another that the pool offers."""
     if candidate.demand.whole:
         return ShareMode.EXCLUSIVE

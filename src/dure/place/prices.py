@@ -18,7 +18,7 @@ DEFAULT = Ascent()
 
 
 class Prices(msgspec.Struct, frozen=True):
-    """`price[row, hour, resource]` per unit, the proven `bound`, and `rent[o]`, what option o pays at these prices."""
+    """`price[row, hour, resource]` per unit, the proven `bound`, and `rent[o]`, what option o pays at them."""
 
     price: Floats
     bound: float

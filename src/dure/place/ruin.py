@@ -10,6 +10,7 @@ Source: Schrimpf et al. (2000), ruin and recreate; Christiaens and Vanden Berghe
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
@@ -47,7 +48,7 @@ def blocks(jobs: int, size: int) -> list[tuple[int, int]]:
     """Equal runs of about `size` neighbouring jobs."""
     count = max(1, round(jobs / size))
     edges = [jobs * index // count for index in range(count + 1)]
-    return [(lo, hi) for lo, hi in zip(edges[:-1], edges[1:], strict=True) if lo < hi]
+    return [(lo, hi) for lo, hi in pairwise(edges) if lo < hi]
 
 
 @njit(cache=True)
