@@ -78,7 +78,7 @@ def cells(world: World, iterations: int) -> list[Row]:
     """Every policy in one world, the floor last."""
     chosen = regions(PLACES[world.places])
     work = _jobs(world, len(chosen))
-    fleet = _fleet(world, chosen, int((work.latest + work.length).max()))
+    fleet = _fleet(world, chosen, _slots(work))
     base = _baselines(work, fleet)
     fixed = base["fixed-order"]
     rows = [_row(world, name, 0, found, work, fixed) for name, found in base.items()]
@@ -198,9 +198,14 @@ def _seconds(text: str) -> float:
     return (datetime.fromisoformat(text) - datetime(2017, 1, 1)).total_seconds()  # noqa: DTZ001 - the log has no zone
 
 
+def _slots(work: Jobs) -> int:
+    """Far enough that even one region alone ends all jobs, half of its devices idle behind gangs that do not fit."""
+    alone = 2 * int((work.width * work.length).sum()) // DEVICES
+    return int(work.latest.max()) + alone + 2 * int(work.length.max())
+
+
 def _fleet(world: World, chosen: tuple[Region, ...], slots: int) -> Fleet:
-    """Twice the span of the jobs: whoever is late must still find a slot."""
-    hours = 2 * slots // SLOTS_PER_HOUR + 200
+    hours = slots // SLOTS_PER_HOUR + 2
     first = 24 * 7 * world.seed
     price = np.array([region.rent(first, hours, world.prices == "spot") for region in chosen])
     grams = np.array([region.grams_per_device_hour(first, hours) for region in chosen])
