@@ -37,6 +37,8 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("dure.cli.logs", "What happened to a workload.", ASK),
     "cancel": Entry("dure.cli.cancel", "Stop workloads.", ASK),
     "sim": Entry("dure.cli.sim", "A week of a fleet in seconds.", BRAIN),
+    "cluster": Entry("dure.cli.cluster", "Let member clusters join.", PROCESS),
+    "agent": Entry("dure.cli.agent", "Run the agent and scheduler of one Kubernetes cluster.", PROCESS),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}
