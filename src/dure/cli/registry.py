@@ -37,6 +37,7 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("dure.cli.logs", "What happened to a workload.", ASK),
     "cancel": Entry("dure.cli.cancel", "Stop workloads.", ASK),
     "sim": Entry("dure.cli.sim", "A week of a fleet in seconds.", BRAIN),
+    "render": Entry("dure.cli.render", "Print manifests for a cluster.", PROCESS),
     "cluster": Entry("dure.cli.cluster", "Let member clusters join.", PROCESS),
     "agent": Entry("dure.cli.agent", "Run the agent and scheduler of one Kubernetes cluster.", PROCESS),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),

@@ -17,7 +17,7 @@ from dure.plane.members import LocalPlane
 from dure.ports import Clock, PlanePort, StorePort
 
 # Binds that are under way at once; the API server, not the agent, should be the limit.
-LANES = 16
+LANES = 48
 
 
 class Member:
