@@ -40,6 +40,9 @@ COMMANDS: dict[str, Entry] = {
     "render": Entry("dure.cli.render", "Print manifests for a cluster.", PROCESS),
     "cluster": Entry("dure.cli.cluster", "Let member clusters join.", PROCESS),
     "agent": Entry("dure.cli.agent", "Run the agent and scheduler of one Kubernetes cluster.", PROCESS),
+    "share": Entry("dure.cli.share", "Look at a shared device, and steer it.", PROCESS),
+    "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
+    "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}
