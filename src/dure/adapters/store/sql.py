@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Engine, Select, func, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from dure.adapters.store import tables as t
+from dure.adapters.store.freshness import freshness_of
 from dure.adapters.store.rows import (
     DECODERS,
     charge_rows,
@@ -43,8 +44,11 @@ class SqlStore:
         self.engine = engine
         self._reader = engine.execution_options(reads=True)
         self._listeners: list[Callable[[], None]] = []
+        self._fresh = freshness_of(engine)
 
     def close(self) -> None:
+        if self._fresh is not None:
+            self._fresh.close()
         self.engine.dispose()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
@@ -89,6 +93,16 @@ class SqlStore:
         return record
 
     def fetch_workload(self, name: str) -> WorkloadRecord:
+        if self._fresh is None:
+            return self._read_workload(name)
+        version = self._fresh.version()
+        record = self._fresh.recall(name, version)
+        if record is None:
+            record = self._read_workload(name)
+            self._fresh.remember(name, version, record)
+        return record
+
+    def _read_workload(self, name: str) -> WorkloadRecord:
         newest = select(t.workloads).where(t.workloads.c.name == name).order_by(t.workloads.c.submitted_s.desc())
         with self._read() as db:
             row = db.execute(newest.limit(1)).one_or_none()
