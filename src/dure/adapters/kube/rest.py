@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 import msgspec
-from lightkube.config.client_adapter import Client, ConnectionParams
+from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
@@ -28,6 +28,8 @@ APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "dure"
 PAGE = 500
 _TIMEOUT_S = 15.0
+# Every lane of the agent keeps its connection: a new one for each bind would cost more than the bind.
+_LIMITS = httpx2.Limits(max_connections=200, max_keepalive_connections=100)
 
 _BY_STATUS: dict[int, type[DureError]] = {
     400: InvalidInput,
@@ -166,7 +168,7 @@ class Watch:
 def _client(config: Any) -> httpx2.Client:
     params = ConnectionParams(timeout=httpx2.Timeout(_TIMEOUT_S), trust_env=False)
     try:
-        return Client(config, params)
+        return httpx2.Client(limits=_LIMITS, **params.httpx_params(config))
     except (ConfigError, OSError, ValueError) as error:
         raise InvalidInput(f"the kubeconfig cannot be used: {error}") from error
 
