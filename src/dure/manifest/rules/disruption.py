@@ -12,6 +12,8 @@ from dure.manifest.quantity import quantity, seconds
 from dure.manifest.rule import Hit, Rule, Severity
 
 _PATIENT_S = 300.0
+# Who has written down the time zone has thought about it.
+TIME_ZONE = "dure.dev/timezone"
 _KEEP = "karpenter.sh/do-not-disrupt"
 # Hours from UTC in winter of the regions that cloud zones are named after.
 _OFFSETS = {
@@ -34,6 +36,8 @@ def _budgets(pool: Pool) -> Iterator[tuple[Path, dict[str, object]]]:
 def _utc_office_hours(manifests: Manifests) -> Iterator[Hit]:
     offset = _offset(manifests)
     for pool in manifests.pools:
+        if pool.document.annotations.get(TIME_ZONE):
+            continue
         for path, budget in _budgets(pool):
             schedule = text(budget.get("schedule"))
             if re.match(r"(CRON_)?TZ=", schedule):
@@ -136,8 +140,8 @@ RULES = (
         "Karpenter knows no time zones. '0 9 * * 1-5' for 8h protects 18:00-02:00 in Korea: the evening is safe "
         "and the "
         "working day is not.",
-        "Write the window in UTC (09:00 in Seoul is '0 0 * * 1-5'). If UTC is meant, say so with the annotation "
-        "dure.dev/lint-ignore: DURE009.",
+        "Write the window in UTC (09:00 in Seoul is '0 0 * * 1-5'). Whoever has done so notes it with the annotation "
+        "dure.dev/timezone.",
         "- {nodes: '0', schedule: '0 9 * * 1-5', duration: 8h}",
         "- {nodes: '0', schedule: '0 0 * * 1-5', duration: 9h}  # 09:00-18:00 in Seoul",
         _utc_office_hours,
