@@ -96,9 +96,11 @@ class Api:
     def patch(self, path: str, body: Any, kind: type[T], how: str = MERGE) -> T:
         return msgspec.json.decode(self._send("PATCH", path, body, content=how).content, type=kind)
 
-    def apply(self, path: str, body: Json, kind: type[T]) -> T:
+    def apply(self, path: str, body: Json, kind: type[T], *, dry_run: bool = False) -> T:
         """Server-side apply: ours are the fields that `body` names and no others."""
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        if dry_run:
+            params["dryRun"] = "All"
         return msgspec.json.decode(self._send("PATCH", path, body, APPLY, params).content, type=kind)
 
     def delete(self, path: str, *, propagation: str = "Background", uid: str = "") -> None:
