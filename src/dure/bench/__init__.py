@@ -18,4 +18,5 @@ BENCHES: dict[str, Entry] = {
     "device": Entry("dure.bench.device", "Squads of real ONNX segments against threads and turns."),
     "interference": Entry("dure.bench.interference", "Equation 1 on measured pairs that it has not seen."),
     "share": Entry("dure.bench.share", "One GPU shared by many: latency against every published system."),
+    "route": Entry("dure.bench.route", "Queue choice against a fixed queue, the published rule and the optimum."),
 }
