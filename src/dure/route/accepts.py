@@ -189,4 +189,4 @@ def _list(parent: Json, key: str) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-_SHAPE = "Write a list like: [{class: t4, queue: user-gpu}, {class: cpu, queue: user-cpu, speed: 0.3, env: {RUN_ENV: cpu}}]."
+_SHAPE = "Write a list like: [{class: t4, queue: a}, {class: cpu, queue: b, speed: 0.3, env: {RUN_ENV: cpu}}]."
