@@ -214,3 +214,45 @@ class StorePort(Protocol):
     def list_policies(self, *, name: str | None = None) -> tuple[Policy, ...]:
         """The newest version of each, or every version of one, newest last."""
         ...
+
+
+class DeviceFacts(msgspec.Struct, frozen=True):
+    """One accelerator of a node as its driver reports it. `busy` is time with any kernel, not SM occupancy."""
+
+    id: str
+    name: str
+    memory_mib: int
+    used_mib: int = 0
+    busy: float = 0.0
+    mig: bool = False
+
+
+class SliceFacts(msgspec.Struct, frozen=True):
+    """A hardware partition: how many of the device's slices, from which on."""
+
+    id: int
+    slices: int
+    start: int
+    memory_mib: int
+
+
+class DevicePort(Protocol):
+    """The accelerators of one node and their hardware partitions. Partitions change only while idle."""
+
+    def fetch_devices(self) -> tuple[DeviceFacts, ...]: ...
+
+    def set_mig(self, device: str, enabled: bool) -> None:
+        """`Conflict` while the device has slices."""
+        ...
+
+    def fetch_slices(self, device: str) -> tuple[SliceFacts, ...]:
+        """Sorted by start; empty without MIG. `NotFound` for an unknown device."""
+        ...
+
+    def create_slice(self, device: str, slices: int) -> SliceFacts:
+        """`Conflict` when MIG is off or there is no room; `NotFound` for a size that does not exist."""
+        ...
+
+    def destroy_slice(self, device: str, slice_id: int) -> None:
+        """Fine if it is gone already."""
+        ...

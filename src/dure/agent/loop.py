@@ -14,7 +14,7 @@ from dure.model.decision import Bind, Decision, Evict, Hold, Resize
 from dure.model.errors import Conflict, Temporary
 from dure.model.fleet import PoolSpec
 from dure.model.report import Desired, DeviceView, Observed, Report
-from dure.pack import pack, pools_of
+from dure.pack import Memory, pack, pools_of
 from dure.ports import Clock, ClusterPort, PlanePort
 
 # Figures count as fresh for several minutes, so a quiet cluster may be quiet for one.
@@ -36,6 +36,7 @@ class Agent:
         self._told: dict[str, tuple[str, Hold]] = {}
         self._unsent: list[Decision] = []
         self._packed = ""
+        self._memory = Memory()
         self._conflicted = False
         self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
         self._sent: Report | None = None
@@ -47,7 +48,7 @@ class Agent:
         changed = self._converge({one.uid: one for one in observed})
         state = self.cluster.fetch_state()
         if state.version != self._packed:
-            decisions = pack(state, self.catalogue)
+            decisions = pack(state, self.catalogue, self._memory)
             if self._act(decisions):
                 changed, state = True, self.cluster.fetch_state()
             self._packed = "" if self._conflicted else state.version

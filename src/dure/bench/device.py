@@ -73,7 +73,8 @@ def _measure(
         equal: list[bool] = []
         clients = [
             threading.Thread(
-                target=_client, args=(executor, name, inputs[name], expected[name], requests, latencies, equal)
+                target=_client,
+                args=(executor, name, inputs[name], expected[name], requests, latencies[name], equal),
             )
             for name in inputs
         ]
@@ -99,18 +100,12 @@ def _measure(
 
 
 def _client(
-    executor: Any,
-    name: str,
-    given: Any,
-    expected: Any,
-    requests: int,
-    latencies: dict[str, list[float]],
-    equal: list[bool],
+    executor: Any, name: str, given: Any, expected: Any, requests: int, latencies: list[float], equal: list[bool]
 ) -> None:
     for _ in range(requests):
         began = time.perf_counter()
         outputs = executor.submit(name, given).result(PATIENCE_S)
-        latencies[name].append((time.perf_counter() - began) * 1000.0)
+        latencies.append((time.perf_counter() - began) * 1000.0)
         equal.append(all(outputs[key].tobytes() == expected[key].tobytes() for key in expected))
 
 

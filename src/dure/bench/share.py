@@ -245,7 +245,7 @@ def speed() -> dict[str, Any]:
     found = {}
     for tenants in (2, 8):
         group = [Tenant(profile, 1.0 / tenants)] * tenants
-        times = think_times(profile.solo_ms, "B", 0, tenants, requests=100)
+        times = think_times(profile.solo_ms, "B", 0, tenants, requests=400)
         play(A100, group, times[:, :2], SYSTEMS["UNBOUND"])
         start = time.process_time()
         events = play(A100, group, times, SYSTEMS["UNBOUND"]).events

@@ -37,6 +37,9 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("dure.cli.logs", "What happened to a workload.", ASK),
     "cancel": Entry("dure.cli.cancel", "Stop workloads.", ASK),
     "sim": Entry("dure.cli.sim", "A week of a fleet in seconds.", BRAIN),
+    "share": Entry("dure.cli.share", "Look at a shared device, and steer it.", PROCESS),
+    "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
+    "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}

@@ -56,7 +56,7 @@ def command(
     with hold(state):
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
         keys = Keys(fetch_token(state / "token"))
-        server = Server(create_app(live.desk, keys, pages=pages()), *open_socket(host, port))
+        server = Server(create_app(live.desk, keys, pages=pages(), hosts=[host]), *open_socket(host, port))
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())

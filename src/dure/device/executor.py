@@ -111,6 +111,10 @@ class Executor:
         """How often the tenant's process was started."""
         return self._lanes[tenant].starts
 
+    def process_id(self, tenant: str) -> int:
+        """The tenant's process, for tools that watch it."""
+        return self._lanes[tenant].process_id
+
     def waiting(self) -> dict[str, int]:
         with self._lock:
             return {name: len(queue) for name, queue in sorted(self._queues.items())}

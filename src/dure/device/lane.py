@@ -40,6 +40,10 @@ class Lane:
     def pipe(self) -> Connection:
         return self._pipe
 
+    @property
+    def process_id(self) -> int:
+        return self._process.pid or 0
+
     def send(self, message: tuple[Any, ...]) -> Lost | None:
         try:
             self._pipe.send(message)

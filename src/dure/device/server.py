@@ -33,6 +33,19 @@ class Tensor(msgspec.Struct, frozen=True):
     data: str
 
 
+class Infer(msgspec.Struct, frozen=True):
+    inputs: dict[str, Tensor]
+
+
+class PolicyChange(msgspec.Struct, frozen=True):
+    policy: str
+
+
+class Feedback(msgspec.Struct, frozen=True):
+    tenant: str
+    word: str
+
+
 class Door:
     """Both listeners of one executor; `address` is where HTTP answers."""
 
@@ -103,13 +116,13 @@ def route(executor: Executor, method: str, target: str, body: Any) -> Any:
     query = {key: values[-1] for key, values in parse_qs(url.query).items()}
     match method, url.path.strip("/").split("/"):
         case "POST", ["v1", "tenants", tenant, "infer"]:
-            inputs = {name: to_array(t) for name, t in msgspec.convert(body["inputs"], dict[str, Tensor]).items()}
+            inputs = {name: to_array(t) for name, t in msgspec.convert(body, Infer).inputs.items()}
             outputs = executor.submit(tenant, inputs).result()
             return {"outputs": {name: to_tensor(value) for name, value in outputs.items()}}
         case "GET", ["v1", "share", "status"]:
             return status(executor)
         case "PUT", ["v1", "share", "policy"]:
-            executor.set_policy(str(body.get("policy", "")))
+            executor.set_policy(msgspec.convert(body, PolicyChange).policy)
             return status(executor)
         case "GET", ["v1", "share", "squads"]:
             return {"squads": executor.record.squads(int(query.get("after", "0")))}
@@ -118,7 +131,7 @@ def route(executor: Executor, method: str, target: str, body: Any) -> Any:
             spans, weights = executor.record.timeline(since)
             return {"now_ms": executor.now_ms(), "spans": spans, "weights": weights}
         case "POST", ["v1", "share", "feedback"]:
-            return say(executor, body)
+            return say(executor, msgspec.convert(body, Feedback))
     raise NotFound(f"nothing at {method} {url.path}", remedy="See docs/share.md for the daemon's API.")
 
 
@@ -151,9 +164,9 @@ def status(executor: Executor) -> dict[str, Any]:
     }
 
 
-def say(executor: Executor, body: Any) -> dict[str, Any]:
+def say(executor: Executor, given: Feedback) -> dict[str, Any]:
     """Take a tenant's word about its speed."""
-    tenant, word = str(body.get("tenant", "")), str(body.get("word", ""))
+    tenant, word = given.tenant, given.word
     if tenant not in executor.waiting():
         raise NotFound(f"no tenant '{tenant}' on this device")
     if word not in WORDS:

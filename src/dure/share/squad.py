@@ -61,6 +61,8 @@ def form(
     s = settings or SquadSettings()
     if not waiting:
         return Squad((), policy, 0.0)
+    if len(waiting) == 1:
+        return _alone(waiting[0], policy, s)
     ordered = _ordered(waiting, rank)
     names = companions([Candidate(w.tenant, w.app, w.need) for w in ordered], book)
     critical = {w.tenant for w in ordered if w.reserved_parts > 0}
@@ -76,6 +78,13 @@ def form(
     )
     ends = [_stretched(ms, w.need, s.parts)(n) for ms, w, n in zip(stacks, chosen, parts, strict=True)]
     return Squad(members, policy, max(ends, default=0.0))
+
+
+def _alone(only: Waiting, policy: str, settings: SquadSettings) -> Squad:
+    """Nobody to share with: the whole device, no ranking."""
+    count = _counts((only,), settings)[only.tenant]
+    member = Member(only.tenant, 0, count, settings.parts)
+    return Squad((member,) if count else (), policy, sum(only.segments_ms[:count]))
 
 
 def _ordered(waiting: Sequence[Waiting], rank: Rank) -> list[Waiting]:

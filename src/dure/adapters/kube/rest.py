@@ -84,8 +84,9 @@ class Api:
     def get(self, path: str, kind: type[T], **params: str) -> T:
         return msgspec.json.decode(self._send("GET", path, params=params).content, type=kind)
 
-    def post(self, path: str, body: Any, kind: type[T]) -> T:
-        return msgspec.json.decode(self._send("POST", path, body).content, type=kind)
+    def post(self, path: str, body: Any, kind: type[T], acting: dict[str, str] | None = None) -> T:
+        """`acting` are the headers that name on whose behalf this is done (user impersonation)."""
+        return msgspec.json.decode(self._send("POST", path, body, acting=acting).content, type=kind)
 
     def send(self, path: str, body: Any) -> None:
         """POST of something whose answer tells nothing."""
@@ -124,9 +125,16 @@ class Api:
         return Watch(response)
 
     def _send(
-        self, method: str, path: str, body: Any = None, content: str = "", params: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content: str = "",
+        params: dict[str, str] | None = None,
+        acting: dict[str, str] | None = None,
     ) -> httpx2.Response:
         headers = {"Content-Type": content or "application/json"} if body is not None else {}
+        headers.update(acting or {})
         data = msgspec.json.encode(body) if body is not None else None
         try:
             response = self._http.request(method, path, content=data, headers=headers, params=params or {})

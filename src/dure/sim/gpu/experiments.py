@@ -20,7 +20,7 @@ GRID = ("VGG11", "ResNet50", "ResNet101", "NasNet", "BERT")
 LOADS = {"A": 1.0 / 3.0, "B": 2.0 / 3.0, "C": 1.0}
 """Think time of the closed-loop clients as a part of the solo latency."""
 MULTI = {
-    "4xBERT": (App("BERT-bs1", 9.4, 382, 8.4, 0.13, (0.15, 0.6)), (0.1, 0.2, 0.3, 0.4)),
+    "4xBERT": (App("BERT-bs1", 9.4, 382, 8.4, 0.16, (0.15, 0.6)), (0.1, 0.2, 0.3, 0.4)),
     "4xR50": (A100_APPS["ResNet50"], (0.1, 0.2, 0.3, 0.4)),
     "8xBERT": (A100_APPS["BERT-small"], (0.05, 0.05, 0.1, 0.1, 0.15, 0.15, 0.2, 0.2)),
     "8xR50": (A100_APPS["ResNet50"], (0.05, 0.05, 0.1, 0.1, 0.15, 0.15, 0.2, 0.2)),
