@@ -44,6 +44,7 @@ COMMANDS: dict[str, Entry] = {
     "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
+    "gateway": Entry("dure.cli.gateway", "Choose Kueue queues for Jobs.", PROCESS),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}
