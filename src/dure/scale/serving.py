@@ -29,8 +29,8 @@ class ServingSettings(msgspec.Struct, frozen=True):
 
     boot_s: float
     load: float = 1.0
-    quantile: float = 0.8
-    hold_s: float = 180.0
+    quantile: float = 0.97
+    hold_s: float = 30.0
     backlog_s: float = 60.0
     demand_s: float = 30.0
     step_s: float = 5.0
