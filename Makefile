@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+# LAB=0 leaves out the tests on real clusters.
+LAB    ?= 1
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup lint types imports unit browser lock clean
+.PHONY: help run test setup lint types imports unit lab lab-wanted browser lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +30,15 @@ types: $(VENV)/.dev ## mypy --strict
 imports: $(VENV)/.dev ## the layer contract
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev browser ## the tests alone; ARGS="-k word" narrows them
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+unit: $(VENV)/.dev browser lab-wanted ## the tests alone; ARGS="-k word" narrows them, LAB=0 leaves out real clusters
+	DURE_LAB=$(LAB) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+
+lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (the first time about 15 minutes)
+	$(BIN)/python -m lab build
+
+lab-wanted: $(VENV)/.dev
+	@if [ "$(LAB)" = 0 ]; then echo "lab: LAB=0, tests on real clusters are left out"; \
+	else $(BIN)/python -m lab build --if-go; fi
 
 browser: $(VENV)/.dev ## find a Chromium for the dashboard tests, or install the system's package
 	@$(BIN)/python tests/browser/find_chromium.py --install

@@ -6,7 +6,7 @@ of `dure.model.errors`: `Temporary` where a later try may work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -18,8 +18,8 @@ from dure.model.policy import Policy
 from dure.model.report import Desired, Observed, Report
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant
-from dure.model.units import Instant, Seconds
-from dure.model.workload import WorkloadRecord, WorkloadStatus
+from dure.model.units import Instant, Micros, Seconds
+from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
 
 
 class Clock(Protocol):
@@ -37,6 +37,10 @@ class ClusterPort(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    def tend(self) -> None:
+        """Finish what an earlier call or an earlier process began: objects to make, gangs to bind to the end."""
+        ...
 
     def fetch_state(self) -> ClusterState:
         """Nodes and pods as of one moment."""
@@ -104,6 +108,16 @@ class PlanePort(Protocol):
     def write_report(self, report: Report) -> None: ...
 
 
+class Charge(msgspec.Struct, frozen=True):
+    """Money and carbon of one tenant on one cluster; kept as sums by day (UTC)."""
+
+    day: int
+    tenant: str
+    cluster: str
+    micros: Micros
+    carbon_mg: int
+
+
 class Change(msgspec.Struct, frozen=True):
     """A new status of one workload, valid only if the record is still at `version`, with what led to it."""
 
@@ -112,6 +126,7 @@ class Change(msgspec.Struct, frozen=True):
     status: WorkloadStatus
     entries: tuple[JournalEntry, ...] = ()
     events: tuple[Event, ...] = ()
+    charges: tuple[Charge, ...] = ()
 
 
 class StorePort(Protocol):
@@ -120,6 +135,12 @@ class StorePort(Protocol):
     Writes of the deciding loop carry a fencing `token` and fail with `Conflict` once another leader has a newer one.
     Lists are sorted: workloads by submission then name, journal and events by `seq`.
     """
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """A wake-up, not a message: whoever is woken reads the store. Answers how to unsubscribe."""
+        ...
+
+    def close(self) -> None: ...
 
     def acquire_lease(self, holder: str, now_s: Instant, ttl_s: Seconds) -> int | None:
         """A fencing token if `holder` is leader now (renewing keeps the token), else None."""
@@ -134,8 +155,14 @@ class StorePort(Protocol):
         ...
 
     def list_workloads(
-        self, *, ended: bool | None = None, tenant: str | None = None
-    ) -> tuple[WorkloadRecord, ...]: ...
+        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+    ) -> tuple[WorkloadRecord, ...]:
+        """With `since_s` of the ended ones only those that finished at or after it."""
+        ...
+
+    def count_workloads(self) -> dict[Phase, int]:
+        """How many there are in each phase, however many that is."""
+        ...
 
     def commit(
         self,
@@ -158,7 +185,13 @@ class StorePort(Protocol):
 
     def list_events(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[Event, ...]: ...
 
-    def write_report(self, report: Report) -> None: ...
+    def list_charges(self, since_day: int, until_day: int) -> tuple[Charge, ...]:
+        """Sums by day, tenant and cluster for days since <= day < until; a day is `at_s // 86400`."""
+        ...
+
+    def write_report(self, report: Report) -> None:
+        """Kept if newer than the one there; its decisions go into the journal in the same transaction."""
+        ...
 
     def list_reports(self) -> tuple[Report, ...]:
         """The newest report of each cluster, sorted by cluster; an older one never replaces a newer."""
@@ -180,4 +213,46 @@ class StorePort(Protocol):
 
     def list_policies(self, *, name: str | None = None) -> tuple[Policy, ...]:
         """The newest version of each, or every version of one, newest last."""
+        ...
+
+
+class DeviceFacts(msgspec.Struct, frozen=True):
+    """One accelerator of a node as its driver reports it. `busy` is time with any kernel, not SM occupancy."""
+
+    id: str
+    name: str
+    memory_mib: int
+    used_mib: int = 0
+    busy: float = 0.0
+    mig: bool = False
+
+
+class SliceFacts(msgspec.Struct, frozen=True):
+    """A hardware partition: how many of the device's slices, from which on."""
+
+    id: int
+    slices: int
+    start: int
+    memory_mib: int
+
+
+class DevicePort(Protocol):
+    """The accelerators of one node and their hardware partitions. Partitions change only while idle."""
+
+    def fetch_devices(self) -> tuple[DeviceFacts, ...]: ...
+
+    def set_mig(self, device: str, enabled: bool) -> None:
+        """`Conflict` while the device has slices."""
+        ...
+
+    def fetch_slices(self, device: str) -> tuple[SliceFacts, ...]:
+        """Sorted by start; empty without MIG. `NotFound` for an unknown device."""
+        ...
+
+    def create_slice(self, device: str, slices: int) -> SliceFacts:
+        """`Conflict` when MIG is off or there is no room; `NotFound` for a size that does not exist."""
+        ...
+
+    def destroy_slice(self, device: str, slice_id: int) -> None:
+        """Fine if it is gone already."""
         ...

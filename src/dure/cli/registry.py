@@ -22,7 +22,24 @@ PROCESS = "One group for each verb or process"
 PEOPLE = "For people who run and pay"
 
 COMMANDS: dict[str, Entry] = {
+    "up": Entry("dure.cli.up", "Start Dure with its embedded fleet and the dashboard.", RUN),
+    "status": Entry("dure.cli.status", "Is all well, what does it cost now.", RUN),
     "version": Entry("dure.cli.version", "Print the version.", RUN),
+    "completion": Entry("dure.cli.completion", "Print the completion script of a shell.", RUN),
+    "get": Entry("dure.cli.get", "List workloads, clusters, pools, devices and more.", ASK),
+    "submit": Entry("dure.cli.submit", "Hand workloads to Dure.", ASK),
+    "plan": Entry("dure.cli.plan", "What would happen, what it would cost.", ASK),
+    "apply": Entry("dure.cli.apply", "Make things what the files say.", ASK),
+    "diff": Entry("dure.cli.diff", "What apply would change.", ASK),
+    "check": Entry("dure.cli.check", "Check files without a server.", ASK),
+    "schema": Entry("dure.cli.schema", "Print the JSON Schema of a kind of file.", ASK),
+    "why": Entry("dure.cli.why", "Why it waits, or why it is where it is.", ASK),
+    "logs": Entry("dure.cli.logs", "What happened to a workload.", ASK),
+    "cancel": Entry("dure.cli.cancel", "Stop workloads.", ASK),
+    "sim": Entry("dure.cli.sim", "A week of a fleet in seconds.", BRAIN),
+    "share": Entry("dure.cli.share", "Look at a shared device, and steer it.", PROCESS),
+    "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
+    "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
-ALIASES: dict[str, tuple[str, ...]] = {}
+ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}

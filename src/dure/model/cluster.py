@@ -13,6 +13,7 @@ import msgspec
 from dure.model.accelerator import ShareMode
 from dure.model.demand import Demand
 from dure.model.tariff import Capacity
+from dure.model.tenant import Isolation
 from dure.model.units import Instant, MiB, Milli, Seconds
 from dure.model.workload import WorkloadType
 
@@ -117,6 +118,7 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     share: tuple[ShareMode, ...] = ()
     model: str = ""
     interruptible: bool = False
+    isolation: Isolation = Isolation.SHARED
     checkpoint_s: Seconds = 0.0
     selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()

@@ -19,7 +19,7 @@ from dure.model.units import Instant, Milli
 from dure.model.workload import Placement
 
 
-class Place(msgspec.Struct, frozen=True, tag="place"):
+class Place(msgspec.Struct, frozen=True, tag_field="kind", tag="place"):
     """The workload gets this home; `others` are the options not taken, cheapest first, each with its reason."""
 
     workload: str
@@ -27,7 +27,7 @@ class Place(msgspec.Struct, frozen=True, tag="place"):
     others: tuple[Verdict, ...] = ()
 
 
-class Hold(msgspec.Struct, frozen=True, tag="hold", omit_defaults=True):
+class Hold(msgspec.Struct, frozen=True, tag_field="kind", tag="hold", omit_defaults=True):
     """Not now: one verdict per pool looked at. `until_s` is when it is worth looking again."""
 
     workload: str
@@ -36,7 +36,7 @@ class Hold(msgspec.Struct, frozen=True, tag="hold", omit_defaults=True):
     pod: str = ""
 
 
-class Move(msgspec.Struct, frozen=True, tag="move"):
+class Move(msgspec.Struct, frozen=True, tag_field="kind", tag="move"):
     """A running workload should change its home; `saving` is the bill before minus the bill after."""
 
     workload: str
@@ -45,7 +45,7 @@ class Move(msgspec.Struct, frozen=True, tag="move"):
     reason: Verdict
 
 
-class Bind(msgspec.Struct, frozen=True, tag="bind", omit_defaults=True):
+class Bind(msgspec.Struct, frozen=True, tag_field="kind", tag="bind", omit_defaults=True):
     """This pod on this node with these slices; all binds of one gang are made or none is."""
 
     pod: str
@@ -56,7 +56,7 @@ class Bind(msgspec.Struct, frozen=True, tag="bind", omit_defaults=True):
     evicts: tuple[str, ...] = ()
 
 
-class Evict(msgspec.Struct, frozen=True, tag="evict"):
+class Evict(msgspec.Struct, frozen=True, tag_field="kind", tag="evict"):
     """This pod gives way; it is queued again by its owner."""
 
     pod: str
@@ -65,7 +65,7 @@ class Evict(msgspec.Struct, frozen=True, tag="evict"):
     reason: Verdict
 
 
-class Resize(msgspec.Struct, frozen=True, tag="resize"):
+class Resize(msgspec.Struct, frozen=True, tag_field="kind", tag="resize"):
     """The device is cut in another way from now on."""
 
     node: str
@@ -74,14 +74,14 @@ class Resize(msgspec.Struct, frozen=True, tag="resize"):
     reason: Verdict
 
 
-class ScaleReplicas(msgspec.Struct, frozen=True, tag="scale-replicas"):
+class ScaleReplicas(msgspec.Struct, frozen=True, tag_field="kind", tag="scale-replicas"):
     workload: str
     before: int
     after: int
     reason: str
 
 
-class ScaleNodes(msgspec.Struct, frozen=True, tag="scale-nodes"):
+class ScaleNodes(msgspec.Struct, frozen=True, tag_field="kind", tag="scale-nodes"):
     cluster: str
     pool: str
     before: int
@@ -96,13 +96,13 @@ class SquadMember(msgspec.Struct, frozen=True):
     sm_milli: Milli
 
 
-class ShareSquad(msgspec.Struct, frozen=True, tag="share-squad"):
+class ShareSquad(msgspec.Struct, frozen=True, tag_field="kind", tag="share-squad"):
     device: str
     members: tuple[SquadMember, ...]
     policy: str
 
 
-class RouteJob(msgspec.Struct, frozen=True, tag="route-job", omit_defaults=True):
+class RouteJob(msgspec.Struct, frozen=True, tag_field="kind", tag="route-job", omit_defaults=True):
     job: str
     namespace: str
     queue: str

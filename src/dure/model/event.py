@@ -15,7 +15,7 @@ class Level(enum.StrEnum):
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`seq` is given by the store and rises without gaps for a reader that resumes."""
+    """`seq` is given by the store and rises, so that a reader can resume after the last one seen."""
 
     at_s: Instant
     kind: str

@@ -10,6 +10,7 @@ import msgspec
 from dure.model.accelerator import ShareMode
 from dure.model.cluster import Slice, VNodePool
 from dure.model.decision import Decision
+from dure.model.tenant import Isolation
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Placement, Workload
 
@@ -21,6 +22,7 @@ class Desired(msgspec.Struct, frozen=True):
     spec: Workload
     placement: Placement
     done_s: Seconds = 0.0
+    isolation: Isolation = Isolation.SHARED
 
 
 class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,6 +68,7 @@ class DeviceView(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: ShareMode
     healthy: bool = True
     node_phase: str = "ready"
+    cluster: str = ""
     held: tuple[Held, ...] = ()
 
 

@@ -49,7 +49,10 @@ class SpeedUp(msgspec.Struct, frozen=True):
 
 
 class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`duration_s` is the estimate on the first accepted class; `deadline_s` counts from submission."""
+    """`duration_s` is the estimate on the first accepted class; `deadline_s` counts from submission.
+
+    `template` is an ordinary pod template as JSON text, empty for a dry run.
+    """
 
     name: str
     tenant: str
@@ -72,7 +75,7 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     regions: tuple[str, ...] = ()
     share: tuple[ShareMode, ...] = ()
-    template: msgspec.Raw | None = None
+    template: str = ""
 
     @property
     def size(self) -> int:
@@ -123,13 +126,16 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
 class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """`done_s` is finished work in seconds on the first accepted class, safe up to the last checkpoint.
 
-    Money and carbon are accrued up to `billed_until_s`, so that no hour is paid twice whatever is repeated.
+    `leaving_s` is set when a placement was taken back and its cluster has not yet confirmed that nothing of it is
+    left; only then may the workload get another home. Money and carbon are accrued up to `billed_until_s`, so that
+    no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes.
     """
 
     phase: Phase = Phase.PENDING
     submitted_s: Instant = 0.0
     placement: Placement | None = None
     generation: int = 0
+    leaving_s: Instant | None = None
     held: tuple[Verdict, ...] = ()
     started_s: Instant | None = None
     finished_s: Instant | None = None
@@ -141,6 +147,8 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     carbon_g: Grams = 0.0
     requests: int = 0
     requests_good: int = 0
+    requests_before: int = 0
+    requests_good_before: int = 0
     message: str = ""
 
 

@@ -1,1 +1,1 @@
-"""Samples and records in, SLO attainment, cost and carbon ledger out. Pure."""
+"""Samples and records in; SLO attainment, cost and carbon ledger, tenants' usage out. Pure."""

@@ -1,0 +1,88 @@
+"""Pytest fixtures on real clusters, for the tests of every package.
+
+A plugin: `tests/conftest.py` names it in `pytest_plugins`. One lab with a hub and two members is shared by the whole
+session (`hub`, `members`); `lab_factory` starts others for tests that kill things. Tests that use these carry the
+marker `lab`; without Go, or with `DURE_LAB=0`, they are skipped with one line that says why.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pytest
+
+from lab.build import go_problem
+from lab.cluster import Cluster
+from lab.lab import Lab
+
+LabFactory = Callable[..., Lab]
+
+
+# First, because pytest-xdist reads the groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lab tests run on one worker, so that they share one lab; where there can be none they are skipped."""
+    chosen = [item for item in items if item.get_closest_marker("lab")]
+    if not chosen:
+        return
+    reason = why_no_lab()
+    for item in chosen:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("lab"))
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def why_no_lab() -> str | None:
+    """The one line that tells what is skipped and why; None when the lab is there."""
+    if os.environ.get("DURE_LAB") == "0":
+        return "tests on real clusters are left out: LAB=0"
+    problem = go_problem()
+    return f"tests on real clusters are left out: {problem}" if problem else None
+
+
+# Labs that a session or a test started, so that a failure can keep their logs.
+_LABS = pytest.StashKey[list[Lab]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """After a failure the logs of every lab the test could see are worth keeping."""
+    report = yield
+    if report.failed and item.get_closest_marker("lab"):
+        for lab in (*item.stash.get(_LABS, ()), *item.session.stash.get(_LABS, ())):
+            lab.keep = True
+    return report
+
+
+@pytest.fixture(scope="session")
+def shared_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A hub and two members, for tests that leave them as they found them."""
+    with Lab(["hub", "a", "b"]) as lab:
+        request.session.stash[_LABS] = [lab]
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def hub(shared_lab: Lab) -> Cluster:
+    return shared_lab["hub"]
+
+
+@pytest.fixture(scope="session")
+def members(shared_lab: Lab) -> list[Cluster]:
+    return [shared_lab["a"], shared_lab["b"]]
+
+
+@pytest.fixture
+def lab_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
+    """Start labs of one's own; they end with the test."""
+    labs: list[Lab] = request.node.stash.setdefault(_LABS, [])
+    with contextlib.ExitStack() as stack:
+
+        def start(*args: Any, **kwargs: Any) -> Lab:
+            lab = stack.enter_context(Lab(*args, **kwargs))
+            labs.append(lab)
+            return lab
+
+        yield start

@@ -1,0 +1,165 @@
+"""A lab: several real clusters on one etcd, gone without a trace when the block ends.
+
+    with Lab(clusters=["hub", "a", "b"], kueue={"hub"}) as lab:
+        lab["a"].add_nodes(Path("nodes.yaml"))
+        lab["a"].kubectl("get", "nodes")
+
+Used by `lab.fixtures`, by benchmarks and by `python -m lab up`. Building what is missing is part of entering. When
+the block ends with an error the folder with all logs is kept and named.
+"""
+
+import atexit
+import shutil
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from lab import components
+from lab.build import ensure
+from lab.cluster import APISERVER, ETCD, KUEUE, OPTIONAL, Cluster, plain_status
+from lab.errors import LabError
+from lab.ports import Ports
+from lab.process import Component
+from lab.progress import say
+
+PREFIX = "dure-lab-run-"
+# Folders with logs of failed or killed labs are of interest for that long.
+KEPT_S = 2 * 24 * 3600
+
+
+class Lab:
+    """A mapping from cluster names to clusters, once entered."""
+
+    def __init__(
+        self,
+        clusters: Iterable[str] = ("hub",),
+        *,
+        kueue: Collection[str] = (),
+        off: Mapping[str, Collection[str]] | None = None,
+        default_run_s: float = 1.0,
+        folder: Path | None = None,
+        keep: bool = False,
+    ) -> None:
+        """`off` names programs a cluster goes without, e.g. `{"a": {"kube-scheduler"}}`.
+
+        `default_run_s` is how long Job pods run that do not say; `folder` a new folder to use instead of a temporary
+        one; `keep` leaves it behind even after success.
+        """
+        self.keep = keep
+        self._names = tuple(clusters)
+        self._programs = {name: _programs(name, kueue, off or {}) for name in self._names}
+        self._default_run_s = default_run_s
+        self._folder = folder
+        self._ports = Ports()
+        self._etcd: Component | None = None
+        self._clusters: dict[str, Cluster] = {}
+        if unknown := (set(kueue) | set(off or {})) - set(self._names):
+            raise LabError(f"no cluster {', '.join(sorted(unknown))} in this lab; it has {', '.join(self._names)}")
+
+    @property
+    def folder(self) -> Path:
+        if self._folder is None:
+            raise LabError("the lab is not started; use `with Lab(...) as lab`")
+        return self._folder
+
+    @property
+    def etcd(self) -> Component:
+        """The etcd all clusters share."""
+        if self._etcd is None:
+            raise LabError("the lab is not started; use `with Lab(...) as lab`")
+        return self._etcd
+
+    def __getitem__(self, name: str) -> Cluster:
+        if name not in self._clusters:
+            raise LabError(f"no cluster {name} in this lab; it has {', '.join(self._clusters) or 'none yet'}")
+        return self._clusters[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._clusters)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop(failed=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(failed=kind is not None)
+
+    def start(self) -> None:
+        """Build what is missing, start etcd, then all API servers side by side, then the rest."""
+        binaries = self._binaries()
+        if self._folder is None:
+            _sweep()
+            self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        atexit.register(self._stop_late)
+        port = self._ports.take()
+        self._etcd = self._make_etcd(binaries["etcd"], port)
+        self._etcd.start()
+        for name in self._names:
+            self._clusters[name] = Cluster(
+                name,
+                self.folder / name,
+                binaries,
+                (self._etcd, port),
+                self._ports,
+                programs=self._programs[name],
+                default_run_s=self._default_run_s,
+            )
+        for cluster in self._clusters.values():
+            cluster.start_api()
+        for cluster in self._clusters.values():
+            cluster.start_rest()
+
+    def stop(self, *, failed: bool = False) -> None:
+        """Kill every process; remove the folder unless it is to be kept. Calling it again does nothing."""
+        for cluster in self._clusters.values():
+            cluster.end()
+        if self._etcd is not None:
+            self._etcd.kill()
+        self._ports.close()
+        atexit.unregister(self._stop_late)
+        if self._folder is None or not self._folder.exists():
+            return
+        if failed or self.keep:
+            say(f"lab: logs are kept in {self._folder}")
+        else:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _stop_late(self) -> None:
+        # The interpreter ends and nobody left the block: something went wrong.
+        self.stop(failed=True)
+
+    def _binaries(self) -> dict[str, Path]:
+        names = {ETCD, APISERVER, "kubectl"}.union(*self._programs.values())
+        if KUEUE in names:
+            names.add("kueue-manifests")
+        found = ensure(names)
+        return {name: entry if name == "kueue-manifests" else entry / name for name, entry in found.items()}
+
+    def _make_etcd(self, binary: Path, port: int) -> Component:
+        argv = components.etcd(binary, self.folder / "etcd", port, self._ports.take())
+        log = self.folder / "etcd.log"
+        return Component(ETCD, argv, log, lambda: plain_status(port, "/health") == 200)
+
+
+def _programs(name: str, kueue: Collection[str], off: Mapping[str, Collection[str]]) -> frozenset[str]:
+    unwanted = set(off.get(name, ()))
+    if unknown := unwanted - set(OPTIONAL):
+        raise LabError(f"{', '.join(sorted(unknown))} cannot be left out; only {', '.join(OPTIONAL)} can")
+    return frozenset(set(OPTIONAL) - unwanted | ({KUEUE} if name in kueue else set()))
+
+
+def _sweep() -> None:
+    """Remove what labs that failed or were killed left behind some days ago."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        if time.time() - folder.stat().st_mtime > KEPT_S:
+            shutil.rmtree(folder, ignore_errors=True)

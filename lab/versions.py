@@ -1,0 +1,103 @@
+"""What the lab builds: families of Go modules and the artifacts taken from each.
+
+Read by `lab.build`. The versions themselves stand in `go/<family>/go.mod`, nowhere else; a new version is a changed
+go.mod and go.sum there.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabError
+
+GO_DIR = Path(__file__).with_name("go")
+MIB = 1 << 20
+GO_AT_LEAST = (1, 26)
+
+
+@dataclass(frozen=True)
+class Family:
+    """One tools module under `lab/go`: all of it is resolved to one set of dependency versions."""
+
+    name: str
+    module: str
+    # Packages whose version variables are stamped; unstamped Kubernetes programs report no minor version,
+    # and Kueue and KEDA look at it.
+    stamped: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        return GO_DIR / self.name
+
+    @property
+    def version(self) -> str:
+        text = (self.folder / "go.mod").read_text()
+        found = re.search(rf"^(?:require)?\s+{re.escape(self.module)} (v\S+)", text, re.MULTILINE)
+        if found is None:
+            raise LabError(f"{self.folder}/go.mod does not require {self.module}")
+        return found[1]
+
+    @property
+    def ldflags(self) -> str:
+        flags = ["-s", "-w"]
+        if self.stamped:
+            major, minor, _ = self.version.removeprefix("v").split(".", 2)
+            values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
+            values |= {"gitTreeState": "clean", "gitCommit": "unknown", "buildDate": "1970-01-01T00:00:00Z"}
+            flags += [f"-X {package}.{key}={value}" for package in self.stamped for key, value in values.items()]
+        return " ".join(flags)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One thing kept in the cache: a program, or files of a module (`files` are globs under its root)."""
+
+    name: str
+    family: Family
+    package: str = ""
+    files: tuple[str, ...] = ()
+    # Measured with cold caches on two cores; only the remaining-time estimate uses it.
+    cold_s: int = 1
+    # What the Go caches grow by while this is built, and what is kept afterwards.
+    scratch_mib: int = 0
+    kept_mib: int = 1
+
+
+KUBERNETES = Family(
+    "kubernetes",
+    "k8s.io/kubernetes",
+    stamped=("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
+)
+ETCD = Family("etcd", "go.etcd.io/etcd/server/v3")
+KWOK = Family("kwok", "sigs.k8s.io/kwok")
+KUEUE = Family("kueue", "sigs.k8s.io/kueue")
+
+
+def _kubernetes(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Artifact:
+    return Artifact(
+        name,
+        KUBERNETES,
+        package=f"k8s.io/kubernetes/cmd/{name}",
+        cold_s=cold_s,
+        scratch_mib=scratch_mib,
+        kept_mib=kept_mib,
+    )
+
+
+# In the order of building: what most tests need comes first.
+ARTIFACTS: tuple[Artifact, ...] = (
+    Artifact("etcd", ETCD, package=ETCD.module, cold_s=60, scratch_mib=600, kept_mib=30),
+    _kubernetes("kube-apiserver", cold_s=350, scratch_mib=2500, kept_mib=110),
+    _kubernetes("kubectl", cold_s=40, scratch_mib=500, kept_mib=60),
+    _kubernetes("kube-controller-manager", cold_s=120, scratch_mib=800, kept_mib=100),
+    _kubernetes("kube-scheduler", cold_s=20, scratch_mib=300, kept_mib=80),
+    Artifact("kwok", KWOK, package="sigs.k8s.io/kwok/cmd/kwok", cold_s=140, scratch_mib=1000, kept_mib=70),
+    Artifact("kueue", KUEUE, package="sigs.k8s.io/kueue/cmd/kueue", cold_s=300, scratch_mib=1800, kept_mib=100),
+    Artifact(
+        "kueue-manifests",
+        KUEUE,
+        files=("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),
+    ),
+)
+
+BY_NAME = {artifact.name: artifact for artifact in ARTIFACTS}

@@ -1,0 +1,5 @@
+"""`python -m dure` is `dure`."""
+
+from dure.cli import main
+
+main()

@@ -1,0 +1,77 @@
+"""Requests to a serving: how many come by the hour, and how many of them are answered in time.
+
+Demo figures of a demo world. The rate follows the clock of a working day; answers follow a queue with as many servers
+as replicas are ready (Sakasegawa's approximation of the wait, an exponential tail). Counted lazily in steps of five
+minutes, so that a quiet week costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dure.adapters.memory import chance
+from dure.adapters.memory.world import Work, World
+from dure.model.cluster import PodPhase
+from dure.model.units import DAY_S, HOUR_S, Instant
+from dure.model.workload import Workload
+
+_STEP_S = 300.0
+# What the smallest number of replicas carries on the first accepted class, in multiples of the mean rate.
+_HEADROOM = 2.6
+# The mean service time is this part of the latency target.
+_SERVICE_PART = 1 / 6
+_USERS_UTC_OFFSET_S = 9 * HOUR_S
+
+
+def count(world: World, work: Work) -> None:
+    """Bring the counters up to the world's present. Call it before the number of ready replicas changes."""
+    if work.counted_s is None:
+        return
+    spec, since_s = work.desired.spec, work.counted_s
+    ready = sum(world.pods[name].phase is PodPhase.RUNNING for name in work.pods)
+    while since_s < world.now_s:
+        until_s = min(world.now_s, (since_s // _STEP_S + 1) * _STEP_S)
+        rate = rate_at(spec, since_s, world.seed)
+        asked = rate * (until_s - since_s)
+        work.requests += asked
+        work.requests_good += asked * good_part(spec, rate, ready, work.speed)
+        since_s = until_s
+    work.counted_s = world.now_s
+
+
+def open_doors(world: World, work: Work) -> None:
+    """The first replica is up. Nobody calls a service before that; from now on every request counts."""
+    if work.started_s is None:
+        work.started_s = world.now_s
+    if work.counted_s is None and work.desired.spec.rate_per_s > 0:
+        work.counted_s = world.now_s
+
+
+def rate_at(spec: Workload, at_s: Instant, seed: int) -> float:
+    """Requests per second: low before dawn, high in the afternoon and evening, quieter on weekends."""
+    local_s = at_s + _USERS_UTC_OFFSET_S
+    hour = local_s % DAY_S / HOUR_S
+    day = 1.0 - 0.45 * math.cos(2 * math.pi * (hour - 3.5) / 24) + 0.15 * math.sin(4 * math.pi * (hour - 9.5) / 24)
+    # Day 0 of the epoch was a Thursday.
+    weekend = 0.75 if int(local_s // DAY_S) % 7 in (2, 3) else 1.05
+    noise = 0.9 + 0.2 * chance.smooth(seed, at_s / HOUR_S, "rate", spec.name)
+    return spec.rate_per_s * day * weekend * noise
+
+
+def good_part(spec: Workload, rate_per_s: float, ready: int, speed: float) -> float:
+    """The share of requests answered within the latency target (all that are answered, if there is none)."""
+    if ready == 0:
+        return 0.0
+    if not spec.demand.whole:
+        # A share is measured on the first class and given in full: a slower device gives more of itself.
+        speed = 1.0
+    capacity = spec.rate_per_s * _HEADROOM * speed * ready / max(1, spec.replicas.min)
+    load = rate_per_s / capacity
+    if spec.slo.latency_p95_ms is None:
+        return min(1.0, 1 / load) if load > 0 else 1.0
+    if load >= 1:
+        # The queue grows without end; only those that jump in while it is drained are in time.
+        return 0.1 / load
+    wait = load ** (math.sqrt(2 * (ready + 1)) - 1) / (ready * (1 - load))
+    response = _SERVICE_PART / speed * (1 + wait)
+    return 1 - math.exp(-1 / response)

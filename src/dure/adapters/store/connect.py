@@ -1,0 +1,82 @@
+"""Open a store by URL: make the folder, set the database up for safe concurrent use, bring the schema up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from dure.adapters.store.sql import SqlStore
+from dure.model.errors import InvalidInput, Permanent, Temporary
+
+HEAD = "0001"
+
+
+def open_store(url: str) -> SqlStore:
+    """`sqlite:////var/lib/dure/dure.db` or `postgresql://user@host/db`; the schema is migrated when it is older."""
+    engine = _engine(url)
+    try:
+        _migrate(engine)
+    except DBAPIError as error:
+        engine.dispose()
+        raise Temporary(
+            f"the database does not answer: {error.orig}",
+            where=_shown(engine),
+            remedy="Check that it runs, then retry.",
+        ) from error
+    return SqlStore(engine)
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "postgresql":
+            return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        if parsed.get_backend_name() != "sqlite":
+            raise ArgumentError(parsed.drivername)
+    except (ArgumentError, NoSuchModuleError) as error:
+        allowed = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        raise InvalidInput(f"cannot open the store '{url}'", remedy=f"Use {allowed}.") from error
+    if parsed.database and parsed.database != ":memory:":
+        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(parsed, connect_args={"timeout": 30})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_immediate)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    """WAL lets readers and the writer work at once; FULL makes an accepted write survive a power cut."""
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_immediate(connection: Any) -> None:
+    """Take the write lock at once where a write follows; a deferred upgrade could fail half-way."""
+    reads = connection.get_execution_options().get("reads", False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def _migrate(engine: Engine) -> None:
+    """Cheap when there is nothing to do: Alembic is imported only for an older or empty database."""
+    with engine.connect() as connection:
+        known = inspect(connection).has_table("alembic_version")
+        current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if known else None
+    if current == HEAD:
+        return
+    if current is not None and str(current) > HEAD:
+        raise Permanent(
+            f"the database is of a newer Dure (schema {current}, this version knows {HEAD})",
+            where=_shown(engine),
+            remedy="Start the newer version, or restore a backup.",
+        )
+    from dure.adapters.store.migrations import upgrade
+
+    upgrade(engine)
+
+
+def _shown(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=True)

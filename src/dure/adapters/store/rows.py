@@ -1,0 +1,99 @@
+"""Structs to rows and back, and the one upsert that both databases spell the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+from dure.model.decision import Decision, JournalEntry
+from dure.model.event import Event
+from dure.model.policy import Policy
+from dure.model.report import Report
+from dure.model.tenant import Tenant
+from dure.model.workload import Workload, WorkloadRecord, WorkloadStatus
+from dure.ports import Charge
+
+encode = msgspec.json.Encoder().encode
+
+DECODERS: Mapping[Any, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Workload, WorkloadStatus, Event, Policy, Report, Tenant)
+}
+_DECISION: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
+
+
+def record_row(record: WorkloadRecord) -> dict[str, object]:
+    return {
+        "uid": record.uid,
+        "name": record.name,
+        "tenant": record.spec.tenant,
+        "submitted_s": record.status.submitted_s,
+        "version": record.version,
+        "spec": encode(record.spec),
+        **status_row(record.status),
+    }
+
+
+def status_row(status: WorkloadStatus) -> dict[str, object]:
+    """The columns that follow from a status."""
+    return {
+        "phase": status.phase.value,
+        "ended": int(status.phase.ended),
+        "finished_s": status.finished_s,
+        "status": encode(status),
+    }
+
+
+def record_of(row: Row[Any]) -> WorkloadRecord:
+    spec, status = DECODERS[Workload].decode(row.spec), DECODERS[WorkloadStatus].decode(row.status)
+    return WorkloadRecord(row.uid, spec, status, row.version)
+
+
+def entry_row(entry: JournalEntry) -> dict[str, object]:
+    return {
+        "at_s": entry.at_s,
+        "digest": entry.digest,
+        "workload": entry.workload,
+        "tenant": entry.tenant,
+        "cluster": entry.cluster,
+        "decision": encode(entry.decision),
+    }
+
+
+def entry_of(row: Row[Any]) -> JournalEntry:
+    return JournalEntry(row.seq, row.at_s, row.digest, _DECISION.decode(row.decision), row.tenant, row.cluster)
+
+
+def event_of(row: Row[Any]) -> Event:
+    event: Event = DECODERS[Event].decode(row.body)
+    return msgspec.structs.replace(event, seq=row.seq)
+
+
+def charge_rows(charges: Sequence[Charge]) -> list[dict[str, object]]:
+    """Summed by key, because one statement may touch a row only once."""
+    sums: dict[tuple[int, str, str], tuple[int, int]] = {}
+    for charge in charges:
+        key = (charge.day, charge.tenant, charge.cluster)
+        micros, carbon = sums.get(key, (0, 0))
+        sums[key] = (micros + charge.micros, carbon + charge.carbon_mg)
+    return [
+        {"day": day, "tenant": tenant, "cluster": cluster, "micros": micros, "carbon_mg": carbon}
+        for (day, tenant, cluster), (micros, carbon) in sums.items()
+    ]
+
+
+def upsert(
+    db: Connection, table: Table, row: Mapping[str, object], key: Sequence[str], *, add: Sequence[str] = ()
+) -> None:
+    """Insert, or replace the other columns; those in `add` are summed instead."""
+    dialect = sqlite if db.dialect.name == "sqlite" else postgresql
+    insert = dialect.insert(table).values(**row)
+    new = {
+        column: table.c[column] + insert.excluded[column] if column in add else insert.excluded[column]
+        for column in row
+        if column not in key
+    }
+    db.execute(insert.on_conflict_do_update(index_elements=list(key), set_=new))

@@ -1,0 +1,302 @@
+"""StorePort on SQLAlchemy Core. Every write is one short transaction; reads never block the writer for long."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+from sqlalchemy import Connection, Engine, Select, func, select
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+
+from dure.adapters.store import tables as t
+from dure.adapters.store.freshness import freshness_of
+from dure.adapters.store.rows import (
+    DECODERS,
+    charge_rows,
+    encode,
+    entry_of,
+    entry_row,
+    event_of,
+    record_of,
+    record_row,
+    status_row,
+    upsert,
+)
+from dure.model.decision import JournalEntry
+from dure.model.errors import Conflict, DureError, NotFound, Permanent, Temporary
+from dure.model.event import Event
+from dure.model.policy import Policy
+from dure.model.report import Report
+from dure.model.tenant import Tenant
+from dure.model.units import Instant, Seconds
+from dure.model.workload import Phase, WorkloadRecord
+from dure.ports import Change, Charge
+
+_LEADER = "leader"
+# Looking for a similar name must not cost more than the answer is worth.
+_NAMES_COMPARED = 500
+
+
+class SqlStore:
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._reader = engine.execution_options(reads=True)
+        self._listeners: list[Callable[[], None]] = []
+        self._fresh = freshness_of(engine)
+
+    def close(self) -> None:
+        if self._fresh is not None:
+            self._fresh.close()
+        self.engine.dispose()
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Wake `listener` after every commit of this process that wrote an event."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    # -- leadership ------------------------------------------------------------------------------------------------
+
+    def acquire_lease(self, holder: str, now_s: Instant, ttl_s: Seconds) -> int | None:
+        with self._write() as db:
+            row = db.execute(select(t.lease).where(t.lease.c.name == _LEADER).with_for_update()).one_or_none()
+            if row is None:
+                values = {"name": _LEADER, "holder": holder, "token": 1, "until_s": now_s + ttl_s}
+                db.execute(t.lease.insert().values(**values))
+                return 1
+            if row.holder != holder and row.until_s > now_s:
+                return None
+            token = row.token if row.holder == holder else row.token + 1
+            db.execute(t.lease.update().values(holder=holder, token=token, until_s=now_s + ttl_s))
+            return int(token)
+
+    # -- workloads -------------------------------------------------------------------------------------------------
+
+    def create_workload(self, record: WorkloadRecord, *, idempotency_key: str = "") -> WorkloadRecord:
+        try:
+            with self._write() as db:
+                if idempotency_key:
+                    earlier = self._by_key(db, idempotency_key)
+                    if earlier is not None:
+                        return earlier
+                    db.execute(t.idempotency.insert().values(key=idempotency_key, uid=record.uid))
+                db.execute(t.workloads.insert().values(**record_row(record)))
+        except Conflict as error:
+            # Two equal requests at once: the other one has won, and its result is the answer.
+            with self._read() as db:
+                earlier = self._by_key(db, idempotency_key) if idempotency_key else None
+            if earlier is not None:
+                return earlier
+            remedy = f"Choose another name or cancel it first: dure cancel {record.name}"
+            raise Conflict(f"workload '{record.name}' exists and has not ended", remedy=remedy) from error
+        return record
+
+    def fetch_workload(self, name: str) -> WorkloadRecord:
+        if self._fresh is None:
+            return self._read_workload(name)
+        version = self._fresh.version()
+        record = self._fresh.recall(name, version)
+        if record is None:
+            record = self._read_workload(name)
+            self._fresh.remember(name, version, record)
+        return record
+
+    def _read_workload(self, name: str) -> WorkloadRecord:
+        newest = select(t.workloads).where(t.workloads.c.name == name).order_by(t.workloads.c.submitted_s.desc())
+        with self._read() as db:
+            row = db.execute(newest.limit(1)).one_or_none()
+            if row is not None:
+                return record_of(row)
+            lately = select(t.workloads.c.name).order_by(t.workloads.c.submitted_s.desc()).limit(_NAMES_COMPARED)
+            names = sorted(set(db.execute(lately).scalars()))
+        close = difflib.get_close_matches(name, names, n=3)
+        raise NotFound(
+            f"no workload '{name}'",
+            remedy=f"Did you mean {' or '.join(close)}?" if close else "See: dure get workloads",
+        )
+
+    def list_workloads(
+        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+    ) -> tuple[WorkloadRecord, ...]:
+        query = select(t.workloads).order_by(t.workloads.c.submitted_s, t.workloads.c.name)
+        if ended is not None:
+            query = query.where(t.workloads.c.ended == int(ended))
+        if tenant is not None:
+            query = query.where(t.workloads.c.tenant == tenant)
+        if since_s is not None:
+            query = query.where((t.workloads.c.ended == 0) | (t.workloads.c.finished_s >= since_s))
+        with self._read() as db:
+            return tuple(record_of(row) for row in db.execute(query))
+
+    def count_workloads(self) -> dict[Phase, int]:
+        query = select(t.workloads.c.phase, func.count()).group_by(t.workloads.c.phase)
+        with self._read() as db:
+            return {Phase(phase): number for phase, number in db.execute(query)}
+
+    # -- the loop's writes -----------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        changes: Sequence[Change],
+        *,
+        entries: Sequence[JournalEntry] = (),
+        events: Sequence[Event] = (),
+        token: int | None = None,
+    ) -> tuple[str, ...]:
+        lost: list[str] = []
+        new_entries, new_events, charges = list(entries), list(events), list[Charge]()
+        with self._write() as db:
+            if token is not None:
+                self._check_token(db, token)
+            for change in changes:
+                if not self._swap(db, change):
+                    lost.append(change.uid)
+                    continue
+                new_entries.extend(change.entries)
+                new_events.extend(change.events)
+                charges.extend(change.charges)
+            self._append(db, new_entries, new_events)
+            for row in charge_rows(charges):
+                upsert(db, t.charges, row, ("day", "tenant", "cluster"), add=("micros", "carbon_mg"))
+        if new_events:
+            self._wake()
+        return tuple(lost)
+
+    # -- journal, events, charges ----------------------------------------------------------------------------------
+
+    def list_journal(
+        self, *, workload: str | None = None, after: int = 0, limit: int = 100, newest: bool = False
+    ) -> tuple[JournalEntry, ...]:
+        query = select(t.journal).where(t.journal.c.seq > after).limit(limit)
+        if workload is not None:
+            query = query.where(t.journal.c.workload == workload)
+        with self._read() as db:
+            rows = [entry_of(row) for row in db.execute(_ordered(query, t.journal.c.seq, newest))]
+        return tuple(reversed(rows) if newest else rows)
+
+    def list_events(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[Event, ...]:
+        query = select(t.events).where(t.events.c.seq > after).limit(limit)
+        with self._read() as db:
+            rows = [event_of(row) for row in db.execute(_ordered(query, t.events.c.seq, newest))]
+        return tuple(reversed(rows) if newest else rows)
+
+    def list_charges(self, since_day: int, until_day: int) -> tuple[Charge, ...]:
+        days = t.charges.c.day
+        query = select(t.charges).where(days >= since_day, days < until_day)
+        with self._read() as db:
+            rows = db.execute(query.order_by(days, t.charges.c.tenant, t.charges.c.cluster))
+            return tuple(Charge(row.day, row.tenant, row.cluster, row.micros, row.carbon_mg) for row in rows)
+
+    # -- what agents report ----------------------------------------------------------------------------------------
+
+    def write_report(self, report: Report) -> None:
+        with self._write() as db:
+            known = db.execute(select(t.reports.c.at_s).where(t.reports.c.cluster == report.cluster)).scalar()
+            if known is not None and known > report.at_s:
+                return
+            body = encode(msgspec.structs.replace(report, decisions=()))
+            row = {"cluster": report.cluster, "at_s": report.at_s, "body": body}
+            upsert(db, t.reports, row, ("cluster",))
+            decided = [
+                JournalEntry(0, report.at_s, report.version, decision, cluster=report.cluster)
+                for decision in report.decisions
+            ]
+            self._append(db, decided, [])
+
+    def list_reports(self) -> tuple[Report, ...]:
+        with self._read() as db:
+            rows = db.execute(select(t.reports.c.body).order_by(t.reports.c.cluster)).scalars()
+            return tuple(DECODERS[Report].decode(body) for body in rows)
+
+    # -- settings, tenants, policies -------------------------------------------------------------------------------
+
+    def fetch_setting(self, name: str) -> str | None:
+        with self._read() as db:
+            value = db.execute(select(t.settings.c.value).where(t.settings.c.name == name)).scalar()
+            return None if value is None else bytes(value).decode()
+
+    def write_setting(self, name: str, value: str) -> None:
+        with self._write() as db:
+            upsert(db, t.settings, {"name": name, "value": value.encode()}, ("name",))
+
+    def write_tenant(self, tenant: Tenant) -> None:
+        with self._write() as db:
+            upsert(db, t.tenants, {"name": tenant.name, "body": encode(tenant)}, ("name",))
+
+    def list_tenants(self) -> tuple[Tenant, ...]:
+        with self._read() as db:
+            rows = db.execute(select(t.tenants.c.body).order_by(t.tenants.c.name)).scalars()
+            return tuple(DECODERS[Tenant].decode(body) for body in rows)
+
+    def write_policy(self, policy: Policy) -> Policy:
+        with self._write() as db:
+            versions = select(t.policies.c.version).where(t.policies.c.name == policy.name)
+            newest = db.execute(versions.order_by(t.policies.c.version.desc()).limit(1)).scalar() or 0
+            kept = msgspec.structs.replace(policy, version=newest + 1)
+            db.execute(t.policies.insert().values(name=kept.name, version=kept.version, body=encode(kept)))
+            return kept
+
+    def list_policies(self, *, name: str | None = None) -> tuple[Policy, ...]:
+        query = select(t.policies.c.body).order_by(t.policies.c.name, t.policies.c.version)
+        if name is not None:
+            query = query.where(t.policies.c.name == name)
+        with self._read() as db:
+            found = [DECODERS[Policy].decode(body) for body in db.execute(query).scalars()]
+        return tuple(found if name is not None else {policy.name: policy for policy in found}.values())
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        with _translated(), self._reader.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _write(self) -> Iterator[Connection]:
+        with _translated(), self.engine.begin() as connection:
+            yield connection
+
+    def _by_key(self, db: Connection, key: str) -> WorkloadRecord | None:
+        joined = select(t.workloads).join(t.idempotency, t.idempotency.c.uid == t.workloads.c.uid)
+        row = db.execute(joined.where(t.idempotency.c.key == key)).one_or_none()
+        return record_of(row) if row is not None else None
+
+    def _check_token(self, db: Connection, token: int) -> None:
+        newest = db.execute(select(t.lease.c.token).where(t.lease.c.name == _LEADER).with_for_update()).scalar()
+        if newest != token:
+            raise Conflict(f"another leader has taken over (token {newest}, ours {token})")
+
+    def _swap(self, db: Connection, change: Change) -> bool:
+        where = (t.workloads.c.uid == change.uid) & (t.workloads.c.version == change.version)
+        values = {"version": change.version + 1, **status_row(change.status)}
+        return db.execute(t.workloads.update().where(where).values(**values)).rowcount == 1
+
+    def _append(self, db: Connection, entries: Sequence[JournalEntry], events: Sequence[Event]) -> None:
+        if entries:
+            db.execute(t.journal.insert(), [entry_row(entry) for entry in entries])
+        if events:
+            db.execute(t.events.insert(), [{"tenant": one.tenant, "body": encode(one)} for one in events])
+
+    def _wake(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()
+
+
+def _ordered(query: Select[tuple[object, ...]], seq: object, newest: bool) -> Select[tuple[object, ...]]:
+    return query.order_by(seq.desc() if newest else seq)  # type: ignore[attr-defined, arg-type]
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Database errors in Dure's words: broken uniqueness, try again later, or never."""
+    try:
+        yield
+    except DureError:
+        raise
+    except IntegrityError as error:
+        raise Conflict(f"already there: {error.orig}") from error
+    except OperationalError as error:
+        raise Temporary(f"the database does not take it now: {error.orig}") from error
+    except DBAPIError as error:
+        raise Permanent(f"the database refused: {error.orig}") from error

@@ -1,0 +1,150 @@
+"""One agent's cycle: desired -> objects -> pack -> bind -> report. Level-triggered, killable between any two lines.
+
+Everything it needs to know after a restart is in its own cluster; what the plane wants is asked anew each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dure.agent.view import devices_of, warm_models
+from dure.model.catalogue import Catalogue
+from dure.model.cluster import ClusterState, VNodePool
+from dure.model.decision import Bind, Decision, Evict, Hold, Resize
+from dure.model.errors import Conflict, Temporary
+from dure.model.fleet import PoolSpec
+from dure.model.report import Desired, DeviceView, Observed, Report
+from dure.pack import Memory, pack, pools_of
+from dure.ports import Clock, ClusterPort, PlanePort
+
+# Figures count as fresh for several minutes, so a quiet cluster may be quiet for one.
+REPORT_EVERY_S = 60.0
+
+
+class Agent:
+    """Holds no truth: `_told` only keeps it from writing the same explanation in every cycle."""
+
+    def __init__(
+        self, cluster: ClusterPort, plane: PlanePort, catalogue: Catalogue, pools: Sequence[PoolSpec], clock: Clock
+    ) -> None:
+        self.cluster = cluster
+        self.plane = plane
+        self.catalogue = catalogue
+        self.pools = tuple(pools)
+        self.clock = clock
+        self.plane_away = False
+        self._told: dict[str, tuple[str, Hold]] = {}
+        self._unsent: list[Decision] = []
+        self._packed = ""
+        self._memory = Memory()
+        self._conflicted = False
+        self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
+        self._sent: Report | None = None
+
+    def cycle(self) -> bool:
+        """Answers whether anything was done here; the plane being away is not an error."""
+        self.cluster.tend()
+        observed = self.cluster.fetch_observed()
+        changed = self._converge({one.uid: one for one in observed})
+        state = self.cluster.fetch_state()
+        if state.version != self._packed:
+            decisions = pack(state, self.catalogue, self._memory)
+            if self._act(decisions):
+                changed, state = True, self.cluster.fetch_state()
+            self._packed = "" if self._conflicted else state.version
+        self._report(state, self.cluster.fetch_observed() if changed else observed)
+        return changed
+
+    def _converge(self, observed: dict[str, Observed]) -> bool:
+        """Make the cluster's objects what the plane wants; leave all as it is when the plane does not answer."""
+        try:
+            desired = {one.uid: one for one in self.plane.fetch_desired(self.cluster.name)}
+        except Temporary:
+            self.plane_away = True
+            return False
+        self.plane_away = False
+        changed = False
+        for uid in sorted(observed.keys() - desired.keys()):
+            self.cluster.delete(uid)
+            changed = True
+        for uid, wanted in sorted(desired.items()):
+            if _differs(wanted, observed.get(uid)):
+                self.cluster.apply(wanted)
+                changed = True
+        return changed
+
+    def _act(self, decisions: Sequence[Decision]) -> bool:
+        """Resizes and evictions first, then gangs one by one: a conflict spoils one gang and is tried again."""
+        self._conflicted = False
+        evicts = [one for one in decisions if isinstance(one, Evict)]
+        if evicts:
+            self.cluster.evict(evicts)
+        self._unsent.extend(evicts)
+        acted = bool(evicts)
+        for group in _gangs(decisions):
+            resizes = [one for one in group if isinstance(one, Resize)]
+            binds = [one for one in group if isinstance(one, Bind)]
+            try:
+                if resizes:
+                    self.cluster.resize(resizes)
+                self.cluster.bind(binds)
+            except Conflict:
+                self._conflicted = True
+                continue
+            self._unsent.extend(group)
+            acted = True
+        for hold in decisions:
+            if isinstance(hold, Hold):
+                self._explain(hold)
+        return acted
+
+    def _explain(self, hold: Hold) -> None:
+        message = "; ".join(f"{verdict.sentence} ({verdict.reason})" for verdict in hold.verdicts[:4])
+        if self._told.get(hold.pod, ("", None))[0] == message:
+            return
+        self.cluster.explain(hold.pod, message)
+        self._told[hold.pod] = (message, hold)
+        self._unsent.append(hold)
+
+    def _report(self, state: ClusterState, observed: tuple[Observed, ...]) -> None:
+        """Tell the plane what is new; without news only now and then, so that it knows the agent lives."""
+        if state.version != self._view[0]:
+            pools = pools_of(state, self.catalogue, self.pools, warm_models(state))
+            self._view = (state.version, pools, devices_of(state))
+        _, pools, devices = self._view
+        decisions = tuple(self._unsent)
+        report = Report(self.cluster.name, self.clock.now(), state.version, pools, observed, devices, decisions)
+        if not self._news(report):
+            return
+        try:
+            self.plane.write_report(report)
+        except Temporary:
+            self.plane_away = True
+            return
+        self._unsent.clear()
+        self._sent = report
+        waiting = {pod.name for pod in state.pods if not pod.node}
+        self._told = {pod: told for pod, told in self._told.items() if pod in waiting}
+
+    def _news(self, report: Report) -> bool:
+        before = self._sent
+        if before is None or report.at_s - before.at_s >= REPORT_EVERY_S or report.decisions:
+            return True
+        return report.version != before.version or report.observed != before.observed
+
+
+def _differs(wanted: Desired, seen: Observed | None) -> bool:
+    return seen is None or seen.generation < wanted.placement.generation
+
+
+def _gangs(decisions: Sequence[Decision]) -> list[list[Bind | Resize]]:
+    """Binds that belong together, each with the resizes that stand before it."""
+    gangs: dict[str, list[Bind | Resize]] = {}
+    before: list[Resize] = []
+    for decision in decisions:
+        if isinstance(decision, Resize):
+            before.append(decision)
+        elif isinstance(decision, Bind):
+            gangs.setdefault(decision.workload or decision.pod, []).extend([*before, decision])
+            before = []
+    return list(gangs.values())

@@ -1,0 +1,73 @@
+"""Puts the API together: routes, errors, OpenAPI, background tasks, and the gate in front of it all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+
+from litestar import Litestar
+from litestar.datastructures import State
+from litestar.handlers import HTTPRouteHandler
+
+from dure.api import login, openapi, problems
+from dure.api.auth import Keys
+from dure.api.backend import Backend
+from dure.api.gate import Gate
+from dure.api.metrics import Metrics
+from dure.api.pulse import Pulse
+from dure.api.routes import documents, fleet, health, journal, workloads
+from dure.api.service import STATE_KEY, Service
+from dure.api.stream import Stream
+
+MAX_BODY = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class App:
+    """`asgi` is what a server runs; `litestar` is the application inside the gate."""
+
+    asgi: Gate
+    litestar: Litestar
+    service: Service
+
+
+def create_app(
+    backend: Backend, keys: Keys, *, pages: Sequence[HTTPRouteHandler] = (), hosts: Iterable[str] = ()
+) -> App:
+    """`pages` are further routes behind the same gate (the dashboard); `hosts` further names of this server."""
+    pulse = Pulse(backend)
+    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse))
+    litestar = Litestar(
+        [
+            *workloads.HANDLERS,
+            *fleet.HANDLERS,
+            *journal.HANDLERS,
+            *documents.HANDLERS,
+            *health.HANDLERS,
+            *login.HANDLERS,
+            *pages,
+        ],
+        exception_handlers={Exception: problems.handle},
+        lifespan=[_background],
+        logging_config=None,
+        openapi_config=openapi.config(),
+        request_max_body_size=MAX_BODY,
+        state=State({STATE_KEY: service}),
+    )
+    openapi.document_problems(litestar)
+    return App(Gate(litestar, keys, service.metrics, hosts), litestar, service)  # type: ignore[arg-type]
+
+
+@contextlib.asynccontextmanager
+async def _background(app: Litestar) -> AsyncIterator[None]:
+    service: Service = app.state[STATE_KEY]
+    tasks = [asyncio.create_task(service.pulse.run()), asyncio.create_task(service.stream.run())]
+    try:
+        yield
+    finally:
+        service.stream.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,103 @@
+"""Who may talk to the API: one token in a file only its owner can read, one-time login codes, session cookies.
+
+A session is a signed expiry, so it survives a restart of the server and ends when the token file is replaced.
+Every comparison of a secret takes constant time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from dure.model.errors import InvalidInput, Permanent
+
+SESSION_S = 12 * 3600
+CODE_S = 24 * 3600
+MAX_CODES = 64
+_TOKEN_BYTES = 32
+_SHORTEST_TOKEN = 16
+
+
+def fetch_token(path: Path) -> str:
+    """The token in `path`; made with mode 0600 at the first start. A file that others can read is refused."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _read(path)
+    except OSError as error:
+        raise Permanent(f"cannot make the token file: {error.strerror}", where=str(path)) from error
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(token + "\n")
+    return token
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_mode & 0o077:
+            raise InvalidInput(
+                "the token file can be read by others", where=str(path), remedy=f"Run: chmod 600 {path}"
+            )
+        token = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Permanent(f"cannot read the token file: {error}", where=str(path)) from error
+    if len(token) < _SHORTEST_TOKEN:
+        raise InvalidInput(
+            f"the token is shorter than {_SHORTEST_TOKEN} characters",
+            where=str(path),
+            remedy="Delete the file; a new token is made at the next start.",
+        )
+    return token
+
+
+class Keys:
+    """Checks tokens, codes and cookies. `wall` is real time in seconds since 1970, given so that tests own it."""
+
+    def __init__(self, token: str, *, wall: Callable[[], float] = time.time) -> None:
+        self._token = token.encode()
+        self._wall = wall
+        self._codes: dict[bytes, float] = {}
+        self._lock = threading.Lock()
+        # Browsers send cookies to every port of a host, so two Dures on one machine need two names.
+        self.cookie = f"dure_{hashlib.blake2b(self._token, digest_size=4, person=b'cookie').hexdigest()}"
+
+    def check_token(self, candidate: str) -> bool:
+        return hmac.compare_digest(candidate.encode(), self._token)
+
+    def new_code(self) -> str:
+        """A login code that works once."""
+        code = secrets.token_urlsafe(24)
+        with self._lock:
+            while len(self._codes) >= MAX_CODES:
+                del self._codes[next(iter(self._codes))]
+            self._codes[_digest(code)] = self._wall() + CODE_S
+        return code
+
+    def redeem_code(self, code: str) -> bool:
+        """True once for each code. Looked up by digest, so timing tells nothing about the code itself."""
+        with self._lock:
+            expiry = self._codes.pop(_digest(code), None)
+        return expiry is not None and expiry > self._wall()
+
+    def new_session(self) -> str:
+        body = f"{int(self._wall()) + SESSION_S}.{secrets.token_urlsafe(9)}"
+        return f"{body}.{self._signature(body)}"
+
+    def check_session(self, cookie: str) -> bool:
+        body, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signature(body).encode()):
+            return False
+        return int(body.partition(".")[0]) > self._wall()
+
+    def _signature(self, body: str) -> str:
+        return hmac.new(self._token, f"session.{body}".encode(), hashlib.sha256).hexdigest()
+
+
+def _digest(code: str) -> bytes:
+    return hashlib.sha256(code.encode()).digest()

@@ -1,0 +1,60 @@
+"""What the API needs from the rest of Dure, as one Protocol.
+
+The embedded fleet and the plane implement it; the API knows neither. Calls are synchronous and short: reads come
+from memory or one indexed query. Those that may take longer (`plan`, `submit`, `apply`) are run in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from dure.model.answer import FleetStatus, Plan, Why
+from dure.model.catalogue import Catalogue
+from dure.model.fleet import Fleet
+from dure.model.units import Instant
+from dure.model.workload import Workload, WorkloadRecord
+from dure.ports import StorePort
+
+Listener = Callable[[], None]
+Unsubscribe = Callable[[], None]
+
+
+class Backend(Protocol):
+    """Raises only the errors of `dure.model.errors`; safe to call from several threads."""
+
+    @property
+    def store(self) -> StorePort: ...
+
+    def fleet(self) -> Fleet: ...
+
+    def catalogue(self) -> Catalogue: ...
+
+    def now(self) -> Instant: ...
+
+    def ready(self) -> bool:
+        """Whether the store answers and the loop has seen the fleet at least once."""
+        ...
+
+    def plan(self, workload: Workload) -> Plan:
+        """What would happen; changes nothing."""
+        ...
+
+    def submit(self, workload: Workload, key: str) -> WorkloadRecord:
+        """The same non-empty `key` answers the first record again."""
+        ...
+
+    def cancel(self, name: str) -> WorkloadRecord:
+        """The record after it was asked to stop; `Conflict` when it has ended already."""
+        ...
+
+    def why(self, name: str) -> Why: ...
+
+    def status(self) -> FleetStatus: ...
+
+    def subscribe(self, listener: Listener) -> Unsubscribe:
+        """Call `listener` after every commit that wrote an event, from any thread; it must not block.
+
+        It is a wake-up, not a message: whoever is woken reads the store, so a lost or doubled call does no harm.
+        """
+        ...

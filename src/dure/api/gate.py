@@ -1,0 +1,173 @@
+"""The door in front of every route, as plain ASGI: right host, known caller, no foreign page, safe headers, counted.
+
+It stands outside of Litestar so that even a path that does not exist is not told to strangers. It reads the
+request's headers once and adds a fixed list to the answer; nothing here awaits anything of its own.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+from dure.api import problems
+from dure.api.auth import Keys
+from dure.api.login import sign_in_page
+from dure.api.metrics import Metrics
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK_NAMES = frozenset({"localhost"})
+PUBLIC = frozenset({"/healthz", "/readyz", "/login"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class Gate:
+    """`hosts` are the names under which the server may be addressed, besides localhost and plain IP addresses."""
+
+    def __init__(self, app: App, keys: Keys, metrics: Metrics, hosts: Iterable[str] = ()) -> None:
+        self._app = app
+        self._keys = keys
+        self._metrics = metrics
+        self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
+        self._cookie = f"{keys.cookie}=".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        began = time.perf_counter()
+        status = 500
+
+        async def send_safely(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = _with_safe_headers(message["headers"])
+            await send(message)
+
+        try:
+            refusal = self._refusal(scope)
+            if refusal is None:
+                await self._app(scope, receive, send_safely)
+            else:
+                await _refuse(scope, send_safely, refusal)
+        finally:
+            route = scope.get("path_template") or "unknown"
+            self._metrics.count(scope["method"], route, status, time.perf_counter() - began)
+
+    def _refusal(self, scope: Scope) -> problems.Problem | None:
+        host = authorization = cookie = origin = site = b""
+        for name, value in scope["headers"]:
+            match name:
+                case b"host":
+                    host = value
+                case b"authorization":
+                    authorization = value
+                case b"cookie":
+                    cookie = cookie + b"; " + value if cookie else value
+                case b"origin":
+                    origin = value
+                case b"sec-fetch-site":
+                    site = value
+        if not self._knows_host(host):
+            return problems.of_status(
+                421,
+                f"this server is not '{host.decode('latin-1')}'",
+                remedy="Use its IP address or localhost, or start it with --host NAME.",
+            )
+        if scope["path"] in PUBLIC and not authorization:
+            return None if scope["method"] in _SAFE_METHODS else _cross_site(scope, host, origin, site)
+        if authorization:
+            return None if self._bearer(authorization) else _unauthorised("the bearer token is wrong")
+        if not self._session(cookie):
+            return _unauthorised("no token and no session")
+        return None if scope["method"] in _SAFE_METHODS else _cross_site(scope, host, origin, site)
+
+    def _knows_host(self, host: bytes) -> bool:
+        """A page that rebinds its name to this address still sends that name; a plain address cannot be rebound."""
+        name = host.decode("latin-1").lower()
+        name = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.partition(":")[0]
+        if name in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        self._hosts |= {name}
+        return True
+
+    def _bearer(self, authorization: bytes) -> bool:
+        scheme, _, token = authorization.decode("latin-1").partition(" ")
+        return scheme.lower() == "bearer" and self._keys.check_token(token.strip())
+
+    def _session(self, cookie: bytes) -> bool:
+        for part in cookie.split(b";"):
+            pair = part.strip()
+            if pair.startswith(self._cookie):
+                return self._keys.check_session(pair[len(self._cookie) :].decode("latin-1"))
+        return False
+
+
+def _cross_site(scope: Scope, host: bytes, origin: bytes, site: bytes) -> problems.Problem | None:
+    """A browser names the page that asks; only our own pages may change anything."""
+    if origin == scope["scheme"].encode() + b"://" + host or (not origin and site == b"same-origin"):
+        return None
+    return problems.of_status(
+        403, "this request comes from another site", remedy="Send the token as 'Authorization: Bearer TOKEN'."
+    )
+
+
+def _unauthorised(detail: str) -> problems.Problem:
+    return problems.of_status(
+        401, detail, remedy="Send 'Authorization: Bearer TOKEN', or open the address that 'dure up' printed."
+    )
+
+
+async def _refuse(scope: Scope, send: Send, problem: problems.Problem) -> None:
+    body, media_type = problems.encode(problem), problems.MEDIA_TYPE.encode()
+    headers: list[tuple[bytes, bytes]] = []
+    if problem.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="dure"'))
+        if _wants_page(scope):
+            page = sign_in_page()
+            body, media_type = page.body, b"text/html; charset=utf-8"
+            headers.append((b"content-security-policy", page.policy))
+    headers += [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+def _wants_page(scope: Scope) -> bool:
+    return scope["method"] == "GET" and any(
+        name == b"accept" and b"text/html" in value for name, value in scope["headers"]
+    )
+
+
+def _with_safe_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    merged = [*headers, *_HEADERS]
+    names = {name for name, _ in merged}
+    if b"content-security-policy" not in names:
+        merged.append((b"content-security-policy", _POLICY))
+    if b"cache-control" not in names:
+        merged.append((b"cache-control", b"no-store"))
+    return merged

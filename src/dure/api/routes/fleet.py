@@ -1,0 +1,153 @@
+"""The fleet: its status and recent past, clusters, pools, devices, classes, tenants, policies."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromQuery
+
+from dure.api.answers import After, Limit, Name, NameFilter, Page, one, page, plain
+from dure.api.pulse import Point
+from dure.api.service import service_of
+from dure.model.accelerator import AcceleratorProfile
+from dure.model.answer import ClusterStatus, FleetStatus, PoolStatus
+from dure.model.errors import NotFound
+from dure.model.policy import Policy
+from dure.model.report import DeviceView
+from dure.model.tenant import Tenant
+
+Item = TypeVar("Item", ClusterStatus, Tenant, Policy, AcceleratorProfile)
+
+
+@get("/v1/status", tags=["fleet"])
+async def fetch_status(request: Request[Any, Any, Any]) -> Response[FleetStatus]:
+    """The whole fleet at this moment: is it well, what does it cost, what runs and waits."""
+    return plain(await asyncio.to_thread(service_of(request).pulse.status))
+
+
+@get("/v1/history", tags=["fleet"], sync_to_thread=False)
+def fetch_history(request: Request[Any, Any, Any], since_s: FromQuery[float] = 0.0) -> Response[Page[Point]]:
+    """The headline figures since the server started, oldest first: what the charts of the dashboard show."""
+    return plain(Page(service_of(request).pulse.history(since_s)))
+
+
+@get("/v1/clusters", tags=["fleet"])
+async def list_clusters(
+    request: Request[Any, Any, Any], limit: Limit = 100, after: After = None
+) -> Response[Page[ClusterStatus]]:
+    return page(await _clusters(request), limit, after, lambda cluster: cluster.name)
+
+
+@get("/v1/clusters/{name:str}", tags=["fleet"])
+async def fetch_cluster(request: Request[Any, Any, Any], name: Name) -> Response[ClusterStatus]:
+    return one(request, _named("cluster", name, await _clusters(request)))
+
+
+@get("/v1/pools", tags=["fleet"])
+async def list_pools(
+    request: Request[Any, Any, Any], limit: Limit = 100, after: After = None, cluster: NameFilter = None
+) -> Response[Page[PoolStatus]]:
+    """Pools of all clusters, or of one."""
+    pools = [
+        msgspec.structs.replace(pool, cluster=member.name)
+        for member in await _clusters(request)
+        if cluster in (None, member.name)
+        for pool in member.pools
+    ]
+    return page(pools, limit, after, lambda pool: f"{pool.cluster}/{pool.name}")
+
+
+@get("/v1/devices", tags=["fleet"])
+async def list_devices(
+    request: Request[Any, Any, Any], limit: Limit = 1000, after: After = None, cluster: NameFilter = None
+) -> Response[Page[DeviceView]]:
+    """Every device as its cluster last reported it, with the slices that are held and by whom."""
+    reports = await asyncio.to_thread(service_of(request).backend.store.list_reports)
+    devices = [
+        msgspec.structs.replace(device, cluster=report.cluster)
+        for report in reports
+        if cluster in (None, report.cluster)
+        for device in report.devices
+    ]
+    return page(devices, limit, after, lambda device: f"{device.cluster}/{device.node}/{device.id}")
+
+
+@get("/v1/classes", tags=["fleet"], sync_to_thread=False)
+def list_classes(
+    request: Request[Any, Any, Any], limit: Limit = 100, after: After = None
+) -> Response[Page[AcceleratorProfile]]:
+    """The accelerator classes of the catalogue."""
+    return page(_classes(request), limit, after, lambda profile: profile.name)
+
+
+@get("/v1/classes/{name:str}", tags=["fleet"], sync_to_thread=False)
+def fetch_class(request: Request[Any, Any, Any], name: Name) -> Response[AcceleratorProfile]:
+    return one(request, _named("class", name, _classes(request)))
+
+
+@get("/v1/tenants", tags=["fleet"])
+async def list_tenants(
+    request: Request[Any, Any, Any], limit: Limit = 100, after: After = None
+) -> Response[Page[Tenant]]:
+    tenants = await asyncio.to_thread(service_of(request).backend.store.list_tenants)
+    return page(tenants, limit, after, lambda tenant: tenant.name)
+
+
+@get("/v1/tenants/{name:str}", tags=["fleet"])
+async def fetch_tenant(request: Request[Any, Any, Any], name: Name) -> Response[Tenant]:
+    tenants = await asyncio.to_thread(service_of(request).backend.store.list_tenants)
+    return one(request, _named("tenant", name, tenants))
+
+
+@get("/v1/policies", tags=["fleet"])
+async def list_policies(
+    request: Request[Any, Any, Any], limit: Limit = 100, after: After = None
+) -> Response[Page[Policy]]:
+    """The newest version of every policy."""
+    policies = await asyncio.to_thread(service_of(request).backend.store.list_policies)
+    return page(policies, limit, after, lambda policy: policy.name)
+
+
+@get("/v1/policies/{name:str}", tags=["fleet"])
+async def fetch_policy(request: Request[Any, Any, Any], name: Name) -> Response[Policy]:
+    policies = await asyncio.to_thread(service_of(request).backend.store.list_policies)
+    return one(request, _named("policy", name, policies))
+
+
+async def _clusters(request: Request[Any, Any, Any]) -> tuple[ClusterStatus, ...]:
+    return (await asyncio.to_thread(service_of(request).pulse.status)).clusters
+
+
+def _classes(request: Request[Any, Any, Any]) -> list[AcceleratorProfile]:
+    classes = service_of(request).backend.catalogue().classes
+    return [classes[name] for name in sorted(classes)]
+
+
+def _named(kind: str, name: str, items: Sequence[Item]) -> Item:
+    for item in items:
+        if item.name == name:
+            return item
+    close = difflib.get_close_matches(name, [item.name for item in items], n=1)
+    raise NotFound(f"no {kind} '{name}'", remedy=f"Did you mean '{close[0]}'?" if close else "")
+
+
+HANDLERS: list[HTTPRouteHandler] = [
+    fetch_status,
+    fetch_history,
+    list_clusters,
+    fetch_cluster,
+    list_pools,
+    list_devices,
+    list_classes,
+    fetch_class,
+    list_tenants,
+    fetch_tenant,
+    list_policies,
+    fetch_policy,
+]

@@ -1,0 +1,97 @@
+"""Workloads: list, read, submit, plan, cancel, and why they are where they are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from litestar import Request, Response, delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromQuery, HeaderParameter
+
+from dure.api.answers import After, Limit, Name, NameFilter, Page, check_match, one, page, plain
+from dure.api.documents import WORKLOAD_BODY, documented, read_workload
+from dure.api.service import service_of
+from dure.model.answer import Plan, Why
+from dure.model.workload import Phase, WorkloadRecord
+
+Key = Annotated[
+    str,
+    HeaderParameter(
+        name="Idempotency-Key",
+        max_length=200,
+        pattern=r"^[\x21-\x7e]*$",
+        required=False,
+        description="The same key answers the first result again, whatever happened to the connection.",
+    ),
+]
+
+
+def tag_of(record: WorkloadRecord) -> str:
+    return f"{record.uid}.{record.version}"
+
+
+@get("/v1/workloads", tags=["workloads"])
+async def list_workloads(
+    request: Request[Any, Any, Any],
+    limit: Limit = 100,
+    after: After = None,
+    tenant: NameFilter = None,
+    ended: FromQuery[bool | None] = None,
+    phase: FromQuery[Phase | None] = None,
+) -> Response[Page[WorkloadRecord]]:
+    """Workloads by submission. `ended=false` leaves out those that are over."""
+    store = service_of(request).backend.store
+    records = await asyncio.to_thread(store.list_workloads, ended=ended, tenant=tenant)
+    if phase is not None:
+        records = tuple(record for record in records if record.status.phase is phase)
+    return page(records, limit, after, lambda record: record.uid)
+
+
+@get("/v1/workloads/{name:str}", tags=["workloads"], sync_to_thread=False)
+def fetch_workload(request: Request[Any, Any, Any], name: Name) -> Response[WorkloadRecord]:
+    """One workload; the newest when a name was used again."""
+    record = service_of(request).backend.store.fetch_workload(name)
+    return one(request, record, tag_of(record))
+
+
+@get("/v1/workloads/{name:str}/why", tags=["workloads"])
+async def explain_workload(request: Request[Any, Any, Any], name: Name) -> Response[Why]:
+    """Why it waits or runs where it does, with the numbers that decided it."""
+    return plain(await asyncio.to_thread(service_of(request).backend.why, name))
+
+
+@post("/v1/workloads", tags=["workloads"], operation_class=documented(WORKLOAD_BODY))
+async def submit_workload(request: Request[Any, Any, Any], key: Key = "") -> Response[WorkloadRecord]:
+    """Submit a workload: a document of kind Workload, as JSON or YAML."""
+    backend = service_of(request).backend
+    workload = await read_workload(request, backend)
+    record = await asyncio.to_thread(backend.submit, workload, key)
+    return one(request, record, tag_of(record), status=201, location=f"/v1/workloads/{record.name}")
+
+
+@post("/v1/plan", tags=["workloads"], status_code=200, operation_class=documented(WORKLOAD_BODY))
+async def plan_workload(request: Request[Any, Any, Any]) -> Response[Plan]:
+    """What would happen if this workload were submitted now, and what it would cost. Nothing is changed."""
+    backend = service_of(request).backend
+    return plain(await asyncio.to_thread(backend.plan, await read_workload(request, backend)))
+
+
+@delete("/v1/workloads/{name:str}", tags=["workloads"], status_code=200)
+async def cancel_workload(request: Request[Any, Any, Any], name: Name) -> Response[WorkloadRecord]:
+    """Cancel a workload. With `If-Match` only if it is still at that version."""
+    backend = service_of(request).backend
+    if "if-match" in request.headers:
+        check_match(request, tag_of(await asyncio.to_thread(backend.store.fetch_workload, name)))
+    record = await asyncio.to_thread(backend.cancel, name)
+    return one(request, record, tag_of(record))
+
+
+HANDLERS: list[HTTPRouteHandler] = [
+    list_workloads,
+    fetch_workload,
+    explain_workload,
+    submit_workload,
+    plan_workload,
+    cancel_workload,
+]

@@ -1,0 +1,122 @@
+"""Runs the API on uvicorn in a thread of its own: finds a free port, starts, stops with grace.
+
+Whoever starts it keeps the main thread, and with it the signals.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from dataclasses import dataclass
+
+import structlog
+import uvicorn
+
+from dure.api.app import App
+from dure.model.errors import Permanent, Temporary
+
+DEFAULT_PORT = 7420
+PORTS_TRIED = 50
+START_S = 20.0
+GRACE_S = 5
+_log = structlog.get_logger("dure.api")
+
+
+@dataclass(frozen=True)
+class Address:
+    """`asked` is the port that was wanted, which may have been taken."""
+
+    host: str
+    port: int
+    asked: int
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def moved(self) -> bool:
+        return self.asked not in (0, self.port)
+
+
+def open_socket(host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> tuple[socket.socket, Address]:
+    """Listen on `port`, or on the next free one; 0 takes any. The socket is held, so nobody can take it between."""
+    last: OSError | None = None
+    for candidate in [0] if port == 0 else range(port, min(port + PORTS_TRIED, 65536)):
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, candidate))
+            listener.listen(128)
+        except OSError as error:
+            listener.close()
+            last = error
+            continue
+        return listener, Address(host, listener.getsockname()[1], port)
+    raise Permanent(f"cannot listen on {host}: {last}", remedy="Name another with --host and --port.")
+
+
+class Server:
+    """`start` answers once requests are served; `stop` ends the streams first, then waits for what is under way."""
+
+    def __init__(self, app: App, listener: socket.socket, address: Address) -> None:
+        self.address = address
+        self._app = app
+        self._listener = listener
+        config = uvicorn.Config(
+            app.asgi,
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            ws="none",
+            timeout_graceful_shutdown=GRACE_S,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+        self._uvicorn = _Uvicorn(config, app)
+        self._thread = threading.Thread(target=self._run, name="dure-api", daemon=True)
+
+    def login_url(self) -> str:
+        """The address with a login code that works once."""
+        return f"{self.address.url}/login?code={self._app.service.keys.new_code()}"
+
+    def start(self) -> Address:
+        self._thread.start()
+        if not self._uvicorn.ready.wait(START_S) or not self._uvicorn.started:
+            self.stop()
+            raise Temporary("the API did not start", where=self.address.url)
+        return self.address
+
+    def stop(self) -> None:
+        """Safe to call twice."""
+        self._uvicorn.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(GRACE_S + START_S)
+        self._listener.close()
+
+    def _run(self) -> None:
+        try:
+            self._uvicorn.run(sockets=[self._listener])
+        except (Exception, SystemExit) as error:
+            _log.error("the API ended", exc_info=error)
+        finally:
+            self._uvicorn.ready.set()
+
+
+class _Uvicorn(uvicorn.Server):
+    """Says when it serves, and ends open event streams before it waits for connections to close."""
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+        self._streams = app.service.stream
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._streams.close()
+        await super().shutdown(sockets)

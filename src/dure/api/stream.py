@@ -1,0 +1,166 @@
+"""Events to many readers, live. One reader of the store feeds a bounded queue for each client.
+
+Woken by the backend after a commit (and by itself now and then, for commits of other processes) it reads what is new
+and hands the same bytes to all. A client that does not keep up loses its connection, not its events: it comes
+back with `Last-Event-ID` and reads the store from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+import structlog
+
+from dure.api.backend import Backend
+from dure.model.errors import DureError
+from dure.model.event import Event
+
+QUEUE_FRAMES = 512
+MAX_CLIENTS = 200
+BATCH = 200
+POLL_S = 2.0
+HEARTBEAT_S = 15.0
+RETRY_MS = 2000
+HEARTBEAT = b": beat\n\n"
+GREETING = f"retry: {RETRY_MS}\n\n".encode()
+_log = structlog.get_logger("dure.api")
+_ENCODER = msgspec.json.Encoder()
+
+
+class _Client:
+    """`None` in the queue ends the stream."""
+
+    def __init__(self, frames: int) -> None:
+        self.queue: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(frames)
+
+
+class Stream:
+    def __init__(self, backend: Backend, *, frames: int = QUEUE_FRAMES, heartbeat_s: float = HEARTBEAT_S) -> None:
+        self._backend = backend
+        self._frames = frames
+        self._heartbeat_s = heartbeat_s
+        self._clients: set[_Client] = set()
+        self._wake = asyncio.Event()
+        self._started = asyncio.Event()
+        self._closed = False
+        self._open = 0
+        self._last = 0
+
+    @property
+    def clients(self) -> int:
+        return self._open
+
+    async def run(self) -> None:
+        """Read and hand out until cancelled."""
+        loop = asyncio.get_running_loop()
+        self._last = await asyncio.to_thread(self._newest)
+        self._started.set()
+
+        def wake() -> None:
+            # The plane may still commit while the server's loop is going down.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._wake.set)
+
+        unsubscribe = self._backend.subscribe(wake)
+        try:
+            while True:
+                await self._hand_out()
+                # Not wait_for: before Python 3.12 it can swallow the cancellation that ends this loop.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_S):
+                        await self._wake.wait()
+                self._wake.clear()
+        finally:
+            unsubscribe()
+
+    def close(self) -> None:
+        """End every stream, so that the server can stop without waiting for readers."""
+        self._closed = True
+        for client in list(self._clients):
+            self._end(client)
+
+    async def frames(self, after: int | None) -> AsyncIterator[bytes]:
+        """The stream of one client: everything after `after` (or from now on), then live with heartbeats."""
+        yield GREETING
+        if self._closed or self._open >= MAX_CLIENTS:
+            return
+        client = _Client(self._frames)
+        self._open += 1
+        try:
+            async for frame in self._all_frames(client, after):
+                yield frame
+        finally:
+            self._open -= 1
+            self._clients.discard(client)
+
+    async def _all_frames(self, client: _Client, after: int | None) -> AsyncIterator[bytes]:
+        # A backlog read before the reader of the store knows its own start could end too early.
+        await self._started.wait()
+        last = await asyncio.to_thread(self._newest) if after is None else after
+        listening = False
+        while True:
+            batch = await asyncio.to_thread(self._read, last)
+            for event in batch:
+                last = event.seq
+                yield frame_of(event)
+            if len(batch) == BATCH:
+                continue
+            if listening or self._closed:
+                break
+            # Only now does the queue begin to fill; one more read closes the gap before this moment.
+            self._clients.add(client)
+            listening = True
+        if self._closed:
+            return
+        async for frame in self._live(client, last):
+            yield frame
+
+    async def _live(self, client: _Client, last: int) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                async with asyncio.timeout(self._heartbeat_s):
+                    item = await client.queue.get()
+            except TimeoutError:
+                yield HEARTBEAT
+                continue
+            if item is None:
+                return
+            # What came in while the backlog was read may have been in it.
+            if item[0] > last:
+                yield item[1]
+
+    async def _hand_out(self) -> None:
+        try:
+            while batch := await asyncio.to_thread(self._read, self._last):
+                for event in batch:
+                    self._give((event.seq, frame_of(event)))
+                self._last = batch[-1].seq
+        except DureError as error:
+            _log.warning("cannot read events", error=str(error))
+
+    def _give(self, item: tuple[int, bytes]) -> None:
+        for client in list(self._clients):
+            if client.queue.full():
+                self._end(client)
+            else:
+                client.queue.put_nowait(item)
+
+    def _end(self, client: _Client) -> None:
+        self._clients.discard(client)
+        while client.queue.full():
+            client.queue.get_nowait()
+        client.queue.put_nowait(None)
+
+    def _read(self, after: int) -> tuple[Event, ...]:
+        return self._backend.store.list_events(after=after, limit=BATCH)
+
+    def _newest(self) -> int:
+        newest = self._backend.store.list_events(limit=1, newest=True)
+        return newest[-1].seq if newest else 0
+
+
+def frame_of(event: Event) -> bytes:
+    return b"id: %d\nevent: dure\ndata: %s\n\n" % (event.seq, _ENCODER.encode(event))

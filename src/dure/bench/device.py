@@ -1,0 +1,147 @@
+"""`dure bench device`: three real ONNX models in one daemon, squads against naive threads and against strict turns.
+
+Closed-loop clients, one for each model, the same requests under each way of running; every output is compared bit by
+bit with a run of the whole model alone. Ratios are within one run of this machine. Needs the `device` extra.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from dure.bench.result import Result, bench_options, emit
+
+MODES = ("squads", "threads", "turns")
+PATIENCE_S = 120.0
+
+
+@click.command()
+@click.option("--requests", type=click.IntRange(1), default=60, show_default=True, help="Requests of each client.")
+@click.option(
+    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Times each way is run, in turn."
+)
+@bench_options
+def command(requests: int, rounds: int, as_json: bool, report: Path | None) -> None:
+    """Run three ONNX models in one daemon, in squads, in naive threads and in strict turns.
+
+    \b
+    Example:
+      dure bench device --requests 100 --json
+    """
+    with tempfile.TemporaryDirectory(prefix="dure-bench-") as folder:
+        tenants, inputs, expected = _prepare(Path(folder))
+        rows = [
+            _measure(mode, number, tenants, inputs, expected, requests) for number in range(rounds) for mode in MODES
+        ]
+    emit(Result("device", rows, summarise(rows)), as_json=as_json, report=report, figures=_figures(rows))
+
+
+def _prepare(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]]:
+    import onnx
+
+    from dure.adapters.onnx.models import KINDS, sample_input, write_model
+    from dure.adapters.onnx.worker import whole_model
+    from dure.device.config import TenantConfig
+    from dure.share.promise import Promise
+
+    tenants, inputs, expected = [], {}, {}
+    for kind in KINDS:
+        path = write_model(kind, folder / f"{kind}.onnx")
+        inputs[kind] = sample_input(onnx.load(str(path)))
+        expected[kind] = whole_model(path, inputs[kind])
+        tenants.append(TenantConfig(kind, str(path), promise=Promise(latency_ms=50.0)))
+    return tuple(tenants), inputs, expected
+
+
+def _measure(
+    mode: str, number: int, tenants: tuple[Any, ...], inputs: dict[str, Any], expected: dict[str, Any], requests: int
+) -> dict[str, Any]:
+    from dure.device.config import DeviceConfig
+    from dure.device.executor import Executor
+
+    click.echo(f"device: {mode}, round {number + 1}", err=True)
+    executor = Executor(DeviceConfig(tenants, policy="slack-guarded"), mode)  # type: ignore[arg-type]
+    try:
+        _until_ready(executor)
+        latencies: dict[str, list[float]] = {name: [] for name in inputs}
+        equal: list[bool] = []
+        clients = [
+            threading.Thread(
+                target=_client,
+                args=(executor, name, inputs[name], expected[name], requests, latencies[name], equal),
+            )
+            for name in inputs
+        ]
+        began = time.perf_counter()
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        took = time.perf_counter() - began
+    finally:
+        executor.close()
+    everything = np.array([ms for values in latencies.values() for ms in values])
+    return {
+        "policy": mode,
+        "input": "+".join(inputs),
+        "seed": number,
+        "mean_ms": round(float(everything.mean()), 4),
+        "p99_ms": round(float(np.quantile(everything, 0.99)), 4),
+        "requests_per_s": round(len(everything) / took, 2),
+        "outputs_equal": len(equal) == requests * len(inputs) and all(equal),
+        "scheduler_us_per_segment": round(1000.0 * executor.overhead_ms / max(executor.dispatched, 1), 3),
+    }
+
+
+def _client(
+    executor: Any, name: str, given: Any, expected: Any, requests: int, latencies: list[float], equal: list[bool]
+) -> None:
+    for _ in range(requests):
+        began = time.perf_counter()
+        outputs = executor.submit(name, given).result(PATIENCE_S)
+        latencies.append((time.perf_counter() - began) * 1000.0)
+        equal.append(all(outputs[key].tobytes() == expected[key].tobytes() for key in expected))
+
+
+def _until_ready(executor: Any) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not executor.ready() and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Squads over each opponent: below one is better for latency, above one for throughput."""
+    mean = {
+        (mode, field): float(np.mean([row[field] for row in rows if row["policy"] == mode]))
+        for mode in MODES
+        for field in ("mean_ms", "p99_ms", "requests_per_s", "scheduler_us_per_segment")
+    }
+    summary: dict[str, Any] = {
+        f"{field}_vs_{mode}": round(mean["squads", field] / mean[mode, field], 4)
+        for mode in MODES[1:]
+        for field in ("mean_ms", "p99_ms", "requests_per_s")
+    }
+    summary["outputs_equal"] = all(row["outputs_equal"] for row in rows)
+    summary["scheduler_us_per_segment"] = round(mean["squads", "scheduler_us_per_segment"], 3)
+    return summary
+
+
+def _figures(rows: list[dict[str, Any]]) -> list[object]:
+    import plotly.graph_objects as go
+
+    figure = go.Figure(
+        [
+            go.Bar(
+                name=field, x=list(MODES), y=[np.mean([r[field] for r in rows if r["policy"] == m]) for m in MODES]
+            )
+            for field in ("mean_ms", "p99_ms")
+        ]
+    )
+    figure.update_layout(title="Latency of three models in one daemon", yaxis_title="ms", barmode="group")
+    return [figure]

@@ -1,0 +1,209 @@
+"""`dure share`: look at a shared device and steer it. Talks to the device daemon over its socket or HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dure.cli.state import default_state
+from dure.model.errors import DureError, InvalidInput, NotAllowed, NotFound, Temporary
+
+ERRORS: dict[int, type[DureError]] = {400: InvalidInput, 403: NotAllowed, 404: NotFound}
+
+
+def default_socket() -> Path:
+    """`DURE_DEVICE`, or `device.sock` in the state folder of the user."""
+    named = os.environ.get("DURE_DEVICE")
+    return Path(named) if named else default_state() / "device.sock"
+
+
+def ask(device: str | None, method: str, path: str, body: Any = None) -> Any:
+    """One call to the daemon at a socket path or an http:// address. Its errors come back as our own."""
+    import httpx
+
+    where = device or str(default_socket())
+    over_http = where.startswith("http://")
+    if not over_http and not Path(where).is_socket():
+        raise _away(where, "no such socket")
+    transport = None if over_http else httpx.HTTPTransport(uds=where)
+    try:
+        with httpx.Client(
+            transport=transport, base_url=where if over_http else "http://device", timeout=60.0
+        ) as client:
+            answer = client.request(method, path, json=body)
+    except (httpx.HTTPError, OSError) as error:
+        raise _away(where, str(error)) from error
+    if answer.status_code != 200:
+        raise ERRORS.get(answer.status_code, Temporary)(answer.json().get("detail", answer.text))
+    return answer.json()
+
+
+def _away(where: str, why: str) -> Temporary:
+    return Temporary(
+        f"no device daemon at {where}: {why}", remedy="Start one: dure device run --demo, or give --device."
+    )
+
+
+device_option = click.option("--device", help="Socket path or http:// address of the daemon.  [DURE_DEVICE]")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def command() -> None:
+    """Look at a shared device, and steer it.
+
+    \b
+    Example:
+      dure share status
+    """
+
+
+@command.command()
+@device_option
+@json_option
+def status(device: str | None, as_json: bool) -> None:
+    """Policy, tenants, promises and weights of the device now.
+
+    \b
+    Example:
+      dure share status --json
+    """
+    _show(ask(device, "GET", "/v1/share/status"), as_json)
+
+
+@command.group()
+def policy() -> None:
+    """Which policy orders the tenants.
+
+    \b
+    Example:
+      dure share policy set slo
+    """
+
+
+@policy.command(name="set")
+@click.argument("name")
+@device_option
+@json_option
+def set_policy(name: str, device: str | None, as_json: bool) -> None:
+    """Use a policy (jct, slo, hybrid, slack-guarded, or auto) from the next squad on.
+
+    \b
+    Example:
+      dure share policy set auto
+    """
+    _show(ask(device, "PUT", "/v1/share/policy", {"policy": name}), as_json)
+
+
+@command.command()
+@device_option
+@json_option
+def weights(device: str | None, as_json: bool) -> None:
+    """Weights of the tenants over the last minute.
+
+    \b
+    Example:
+      dure share weights --json
+    """
+    points = ask(device, "GET", "/v1/share/timeline?window=60000")["weights"]
+    if as_json:
+        click.echo(json.dumps({"weights": points}))
+        return
+    for point in points:
+        listed = "  ".join(f"{name} {value:.3f}" for name, value in sorted(point["weights"].items()))
+        click.echo(f"{point['at_ms'] / 1000.0:9.1f} s  {point['policy']:<14} {listed}")
+
+
+@command.command()
+@click.option("--follow", is_flag=True, help="Go on until interrupted.")
+@device_option
+@json_option
+def squads(follow: bool, device: str | None, as_json: bool) -> None:
+    """The latest squads: who ran together, how many segments, how many threads.
+
+    \b
+    Example:
+      dure share squads --follow
+    """
+    after = 0
+    while True:
+        for squad in ask(device, "GET", f"/v1/share/squads?after={after}")["squads"]:
+            after = squad["number"]
+            click.echo(json.dumps(squad) if as_json else _line(squad))
+        if not follow:
+            return
+        time.sleep(0.5)
+
+
+@command.command()
+@click.option("--window", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Seconds to show.")
+@click.option(
+    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML page with the timeline."
+)
+@device_option
+@json_option
+def timeline(window: float, report: Path | None, device: str | None, as_json: bool) -> None:
+    """What ran when, with which part of the device: tenants as colours, gaps are bubbles.
+
+    \b
+    Example:
+      dure share timeline --window 2 --report timeline.html
+    """
+    found = ask(device, "GET", f"/v1/share/timeline?window={window * 1000.0}")
+    if report is not None:
+        _write_page(found, report)
+        click.echo(f"Timeline written to {report}", err=True)
+    if as_json:
+        click.echo(json.dumps(found))
+    elif report is None:
+        for span in found["spans"]:
+            click.echo(
+                f"{span['start_ms']:10.2f} - {span['end_ms']:10.2f} ms  {span['tenant']:<16} "
+                f"segments {span['first']}-{span['last']}  {span['share']:.0%}"
+            )
+
+
+def _line(squad: dict[str, Any]) -> str:
+    members = ", ".join(f"{name} x{segments} on {threads}" for name, segments, threads in squad["members"])
+    return f"{squad['number']:6d}  {squad['at_ms'] / 1000.0:9.3f} s  {squad['policy']:<14} {members}"
+
+
+def _show(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    mode = "chosen by the goals" if found["automatic"] else "fixed"
+    click.echo(f"{found['device']}: policy {found['policy']} ({mode}), {found['cores']} threads")
+    click.echo(f"{'TENANT':<18}{'WAITING':>8}{'WEIGHT':>9}{'TARGET':>12}{'KEPT':>8}{'RISK':>7}{'ANSWERED':>10}")
+    for t in found["tenants"]:
+        kept = f"{t['attained']:.1%}" if t["attained"] is not None else "-"
+        risk = f"{t['risk']:.2f}" if t["risk"] is not None else "-"
+        target = f"{t['target_ms']:.4g} ms" if t["target_ms"] < 1e6 else "-"
+        click.echo(
+            f"{t['name']:<18}{t['waiting']:>8}{t['weight']:>9.3f}{target:>12}{kept:>8}{risk:>7}{t['answered']:>10}"
+        )
+
+
+def _write_page(found: dict[str, Any], report: Path) -> None:
+    import plotly.graph_objects as go
+
+    spans = found["spans"]
+    figure = go.Figure()
+    for name in sorted({s["tenant"] for s in spans}):
+        own = [s for s in spans if s["tenant"] == name]
+        figure.add_bar(
+            name=name,
+            base=[s["start_ms"] for s in own],
+            x=[s["end_ms"] - s["start_ms"] for s in own],
+            y=[name] * len(own),
+            width=[0.9 * s["share"] for s in own],
+            orientation="h",
+            hovertext=[f"squad {s['squad']}, segments {s['first']}-{s['last']}, {s['share']:.0%}" for s in own],
+        )
+    figure.update_layout(title="Device timeline", xaxis_title="ms since start", barmode="overlay", template="none")
+    figure.write_html(str(report), include_plotlyjs=True)

@@ -1,0 +1,50 @@
+"""Where a running Dure keeps its state, and how the other commands find it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from dure.model.errors import Temporary
+
+
+def default_state() -> Path:
+    named = os.environ.get("DURE_STATE")
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(named) if named else Path(base) / "dure"
+
+
+state_option = click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=default_state,
+    show_default="$DURE_STATE or ~/.local/state/dure",
+    help="Folder that holds the state.",
+)
+
+
+def write_address(state: Path, url: str) -> None:
+    (state / "address.json").write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
+
+
+def remove_address(state: Path) -> None:
+    (state / "address.json").unlink(missing_ok=True)
+
+
+def find(state: Path) -> tuple[str, str]:
+    """Address and token: from `DURE_URL` and `DURE_TOKEN`, else from the state folder of the one that runs here."""
+    url, token = os.environ.get("DURE_URL"), os.environ.get("DURE_TOKEN")
+    try:
+        if not url:
+            url = str(json.loads((state / "address.json").read_text(encoding="utf-8"))["url"])
+        if not token:
+            token = (state / "token").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError, KeyError) as error:
+        raise Temporary(
+            f"no Dure is running with its state in {state}",
+            remedy="Start one with 'dure up', or name it: --state DIR, or DURE_URL and DURE_TOKEN.",
+        ) from error
+    return url, token

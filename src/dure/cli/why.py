@@ -1,0 +1,43 @@
+"""`dure why WORKLOAD`: the reasons, with numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dure.cli.client import Client
+from dure.cli.output import moment, output_options, print_data, print_table
+from dure.cli.state import state_option
+
+
+@click.command()
+@click.argument("workload")
+@output_options
+@state_option
+def command(workload: str, output: str, state: Path) -> None:
+    """Tell why a workload waits or why it is where it is.
+
+    \b
+    Example:
+      dure why vision-train-0042
+    """
+    found = Client(state).get(f"/v1/workloads/{workload}/why")
+    if output in ("json", "yaml"):
+        print_data(found, output)
+        return
+    click.echo(f"{found['workload']}  {found.get('headline', '')}")
+    lines = found.get("lines", [])
+    if lines:
+        rows = [["", line["where"], line["sentence"], line.get("reason") or ""] for line in lines]
+        print_table(["", "", "", ""], rows, head=False)
+    remedies = dict.fromkeys(line["remedy"] for line in lines if line.get("remedy"))
+    for remedy in list(remedies)[:3] if output == "table" else remedies:
+        click.echo(f"  -> {remedy}")
+    if found.get("eta_s"):
+        click.echo(
+            f"expected start {moment(found['eta_s'], found['now_s'])}, {found.get('eta_note', '')}".rstrip(", ")
+        )
+    if output == "wide":
+        for entry in found.get("journal", []):
+            click.echo(f"  {moment(entry['at_s'], found['now_s'])}  #{entry['seq']} {entry['decision']['kind']}")

@@ -1,0 +1,82 @@
+"""The device daemon's file: which tenants and models, what was promised to each, which goals the device has."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from dure.model.errors import InvalidInput
+from dure.share.choose import DEFAULT, Goals, check
+from dure.share.policies import ENTRY_POINTS, POLICIES, Rank
+from dure.share.promise import Promise
+
+AUTO = "auto"
+"""Not a policy: let the goals choose one."""
+
+
+class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`memory_mib` 0 means no limit; `reserved` is a part of the device that is kept for a critical tenant."""
+
+    name: str
+    model: str
+    segments: int = 8
+    promise: Promise = Promise()
+    weight: float = 1.0
+    memory_mib: int = 0
+    reserved: float = 0.0
+    timeout_ms: float = 10_000.0
+    batch: bool = False
+
+
+class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tenants: tuple[TenantConfig, ...]
+    name: str = "device-0"
+    policy: str = AUTO
+    goals: Goals = DEFAULT
+    cores: int = 0
+    """Threads to share out; 0 means all of this machine."""
+
+
+def known_policies() -> dict[str, Rank]:
+    """The built-in policies and those that installed packages add. A built-in name cannot be replaced."""
+    found = dict(POLICIES)
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
+        found.setdefault(point.name, point.load())
+    return found
+
+
+def read_config(path: Path) -> DeviceConfig:
+    """The checked configuration; `InvalidInput` says what and where."""
+    try:
+        raw = yaml.safe_load(path.read_text())
+        config = msgspec.convert(raw, DeviceConfig)
+    except FileNotFoundError as error:
+        raise InvalidInput(f"no such file: {path}", remedy="Give a device file: dure device run -f FILE.") from error
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise InvalidInput(str(error), where=str(path), remedy="See docs/share.md for the device file.") from error
+    return validated(config, path)
+
+
+def validated(config: DeviceConfig, path: Path | None = None) -> DeviceConfig:
+    """The same configuration if it makes sense."""
+    where = str(path or "device")
+    names = [tenant.name for tenant in config.tenants]
+    if len(set(names)) != len(names) or not names:
+        raise InvalidInput("every tenant needs a name of its own, and there must be one", where=where)
+    policies = known_policies()
+    check(config.goals, list(policies))
+    if config.policy != AUTO and config.policy not in policies:
+        raise InvalidInput(
+            f"no sharing policy '{config.policy}'",
+            where=where,
+            remedy=f"Known: {AUTO}, {', '.join(sorted(policies))}.",
+        )
+    if sum(tenant.reserved for tenant in config.tenants) > 1.0:
+        raise InvalidInput("reservations exceed the device", where=where, remedy="Let `reserved` sum to at most 1.")
+    for tenant in config.tenants:
+        if not Path(tenant.model).is_file():
+            raise InvalidInput(f"model '{tenant.model}' is not there", where=f"{where}: tenant {tenant.name}")
+    return config

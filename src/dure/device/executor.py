@@ -1,0 +1,291 @@
+"""The loop of a real device: whenever threads are free, form a squad of waiting tenants and let it run.
+
+One thread owns all state; callers hand in requests and get futures. There is no barrier between squads: a tenant that
+ends its part frees its threads at once for the next squad, and a change of policy applies to the next squad. `mode`
+other than squads exists for comparison: `threads` starts everything at once, `turns` one whole request at a time.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future
+from multiprocessing.connection import wait
+from typing import Any, Literal
+
+from dure.device.config import AUTO, DeviceConfig, known_policies
+from dure.device.lane import START_MS, Lane, Lost
+from dure.device.record import Record, Span, SquadRun
+from dure.device.tuning import Tuner
+from dure.model.errors import InvalidInput, NotFound, Temporary
+from dure.share.promise import Answered
+from dure.share.squad import Member, SquadSettings, Waiting, form
+
+Mode = Literal["squads", "threads", "turns"]
+
+
+class _Request:
+    """One request of a tenant: its inputs until they are sent, how far it has come, and who waits for it."""
+
+    def __init__(self, number: int, inputs: Mapping[str, Any], at_ms: float) -> None:
+        self.number = number
+        self.inputs: Mapping[str, Any] | None = inputs
+        self.at_ms = at_ms
+        self.next = 0
+        self.future: Future[dict[str, Any]] = Future()
+
+
+class _Running:
+    """What a busy lane is doing."""
+
+    def __init__(self, member: Member, squad: int, start_ms: float, first: int, neighbours: tuple[str, ...]) -> None:
+        self.member = member
+        self.squad = squad
+        self.start_ms = start_ms
+        self.first = first
+        self.neighbours = neighbours
+
+
+class Executor:
+    """Runs tenants' requests until `close`. Safe to call from many threads."""
+
+    def __init__(self, config: DeviceConfig, mode: Mode = "squads") -> None:
+        self.config = config
+        self.cores = config.cores or os.cpu_count() or 1
+        self.record = Record()
+        self.overhead_ms = 0.0
+        self.dispatched = 0
+        self._mode: Mode = mode
+        self._policies = known_policies()
+        self._started = time.perf_counter()
+        self._lock = threading.Lock()
+        self._queues: dict[str, deque[_Request]] = {t.name: deque() for t in config.tenants}
+        self._running: dict[str, _Running] = {}
+        self._numbers = 0
+        self._squads = 0
+        self._turn = 0
+        self.tuner = Tuner(config, self.record)
+        self._lanes = {t.name: Lane(t, self.cores) for t in config.tenants}
+        self._loading = {t.name: self.now_ms() for t in config.tenants}
+        self._wake, self._ring = multiprocessing.Pipe(duplex=False)
+        self._stopping = False
+        self._warm_up()
+        self._thread = threading.Thread(target=self._loop, name="dure-device", daemon=True)
+        self._thread.start()
+
+    def now_ms(self) -> float:
+        return (time.perf_counter() - self._started) * 1000.0
+
+    def submit(self, tenant: str, inputs: Mapping[str, Any]) -> Future[dict[str, Any]]:
+        """Queue a request; its future holds the outputs, or `Temporary` if the tenant's process failed it."""
+        if tenant not in self._queues:
+            raise NotFound(
+                f"no tenant '{tenant}' on this device", remedy=f"Tenants: {', '.join(sorted(self._queues))}."
+            )
+        with self._lock:
+            if self._stopping:
+                raise Temporary("the device is shutting down")
+            self._numbers += 1
+            request = _Request(self._numbers, inputs, self.now_ms())
+            self._queues[tenant].append(request)
+        self._ring.send(None)
+        return request.future
+
+    def set_policy(self, name: str) -> None:
+        """Use this policy, or `auto`, from the next squad on."""
+        if name != AUTO and name not in self._policies:
+            raise InvalidInput(
+                f"no sharing policy '{name}'", remedy=f"Known: {AUTO}, {', '.join(sorted(self._policies))}."
+            )
+        self.tuner.fix(None if name == AUTO else name)
+
+    def ready(self) -> bool:
+        """Every tenant's model is loaded."""
+        return all(lane.segments_ms for lane in self._lanes.values())
+
+    def starts(self, tenant: str) -> int:
+        """How often the tenant's process was started."""
+        return self._lanes[tenant].starts
+
+    def process_id(self, tenant: str) -> int:
+        """The tenant's process, for tools that watch it."""
+        return self._lanes[tenant].process_id
+
+    def waiting(self) -> dict[str, int]:
+        with self._lock:
+            return {name: len(queue) for name, queue in sorted(self._queues.items())}
+
+    def close(self) -> None:
+        """Stop; requests still waiting fail with `Temporary`."""
+        with self._lock:
+            self._stopping = True
+        self._ring.send(None)
+        self._thread.join(10.0)
+        for lane in self._lanes.values():
+            lane.stop()
+        for queue in self._queues.values():
+            for request in queue:
+                _fail(request, "the device was shut down")
+
+    def _loop(self) -> None:
+        while True:
+            with self._lock:
+                if self._stopping:
+                    return
+            self._dispatch()
+            pipes = {lane.pipe: name for name, lane in self._lanes.items()}
+            for pipe in wait([*pipes, self._wake], timeout=self._patience_s()):
+                if pipe is self._wake:
+                    self._wake.recv()
+                else:
+                    self._heard(pipes[pipe])  # type: ignore[index]
+            self._end_hung()
+            self.tuner.tick(self.now_ms(), self.waiting())
+
+    def _warm_up(self) -> None:
+        """Let every policy compile before the first request has to wait for it."""
+        idle = Waiting("", self.tuner.app(self.config.tenants[0].name), (1.0,), 1.0, 0.0, 1.0)
+        for name, rank in self._policies.items():
+            form([idle, idle], name, rank, self.tuner.book)
+
+    def _dispatch(self) -> None:
+        began = time.thread_time()
+        sent = 0
+        members = self._members()
+        for member in members:
+            sent += member.segments
+        self.overhead_ms += (time.thread_time() - began) * 1000.0
+        self.dispatched += sent
+        for member in members:
+            self._send(member, tuple(m.tenant for m in members if m is not member))
+
+    def _members(self) -> tuple[Member, ...]:
+        with self._lock:
+            heads = {n: q[0] for n, q in self._queues.items() if q and n not in self._running and self._loaded(n)}
+        free = self.cores - sum(r.member.parts for r in self._running.values())
+        if not heads:
+            return ()
+        if self._mode != "squads":
+            return self._naive(heads)
+        if free <= 0:
+            return ()
+        waiting = [self._waiting(name, heads[name]) for name in sorted(heads)]
+        policy = self.tuner.policy
+        squad = form(waiting, policy, self._policies[policy], self.tuner.book, SquadSettings(free, 50, 5.0))
+        self._squads += 1
+        members = tuple((m.tenant, m.segments, m.parts) for m in squad.members)
+        self.record.add_squad(SquadRun(self._squads, self.now_ms(), policy, members, squad.predicted_ms))
+        return squad.members
+
+    def _naive(self, heads: dict[str, _Request]) -> tuple[Member, ...]:
+        if self._mode == "turns" and self._running:
+            return ()
+        names = sorted(heads, key=lambda n: heads[n].at_ms)[: 1 if self._mode == "turns" else None]
+        self._squads += 1
+        return tuple(Member(n, 0, len(self._lanes[n].segments_ms), self.cores) for n in names)
+
+    def _loaded(self, name: str) -> bool:
+        return bool(self._lanes[name].segments_ms)
+
+    def _waiting(self, name: str, request: _Request) -> Waiting:
+        segments = self.tuner.predicted(name, self._lanes[name].segments_ms)[request.next :]
+        config = self._lanes[name].config
+        return Waiting(
+            tenant=name,
+            app=self.tuner.app(name),
+            segments_ms=tuple(segments),
+            left_ms=sum(segments),
+            age_ms=self.now_ms() - request.at_ms,
+            target_ms=self.tuner.target_ms(name, self.now_ms()),
+            weight=self.tuner.weights[name],
+            need=1.0 / self.cores,
+            reserved_parts=round(config.reserved * self.cores),
+        )
+
+    def _send(self, member: Member, fellows: tuple[str, ...]) -> None:
+        with self._lock:
+            request = self._queues[member.tenant][0]
+        last = request.next + member.segments
+        neighbours = (*fellows, *(n for n in self._running if n not in fellows))
+        self._running[member.tenant] = _Running(member, self._squads, self.now_ms(), request.next, neighbours)
+        message = ("run", request.number, request.inputs, request.next, last, member.parts)
+        request.inputs = None
+        lost = self._lanes[member.tenant].send(message)
+        if lost is not None:
+            self._lose(member.tenant, lost.why)
+
+    def _heard(self, name: str) -> None:
+        message = self._lanes[name].receive()
+        if isinstance(message, Lost):
+            self._lose(name, message.why)
+        elif message[0] == "done":
+            self._done(name, message)
+        elif message[0] == "failed":
+            self._running.pop(name, None)
+            self._fail_head(name, message[2])
+        elif message[0] == "broken":
+            self._fail_all(name, message[1])
+        else:
+            self._loading.pop(name, None)
+
+    def _done(self, name: str, message: tuple[Any, ...]) -> None:
+        _, _, last, spent_ms, outputs = message
+        run = self._running.pop(name)
+        now = self.now_ms()
+        with self._lock:
+            request = self._queues[name][0]
+        share = run.member.parts / self.cores
+        self.record.add_span(Span(name, request.number, run.first, last, run.start_ms, now, share, run.squad))
+        alone = sum(self._lanes[name].segments_ms[run.first : last])
+        self.tuner.learn(name, run.neighbours, share, alone, spent_ms)
+        request.next = last
+        if outputs is None:
+            return
+        with self._lock:
+            self._queues[name].popleft()
+        self.record.add_answer(name, Answered(now, now - request.at_ms))
+        request.future.set_result(outputs)
+
+    def _end_hung(self) -> None:
+        now = self.now_ms()
+        for name, run in list(self._running.items()):
+            limit = self._lanes[name].config.timeout_ms
+            if now - run.start_ms > limit:
+                self._lose(name, f"no answer for {limit:.0f} ms")
+        for name, since in list(self._loading.items()):
+            if now - since > START_MS:
+                self._lose(name, f"model not loaded after {START_MS:.0f} ms")
+
+    def _lose(self, name: str, why: str) -> None:
+        """The tenant's process failed: its request fails, it starts anew, nobody else notices."""
+        self._running.pop(name, None)
+        self._fail_head(name, why)
+        self._lanes[name].restart()
+        self._loading[name] = self.now_ms()
+
+    def _fail_head(self, name: str, why: str) -> None:
+        with self._lock:
+            request = self._queues[name].popleft() if self._queues[name] else None
+        if request is not None:
+            self.record.add_answer(name, Answered(self.now_ms(), self.now_ms() - request.at_ms, ok=False))
+            _fail(request, why)
+
+    def _fail_all(self, name: str, why: str) -> None:
+        self._loading.pop(name, None)
+        while self.waiting()[name]:
+            self._fail_head(name, why)
+
+    def _patience_s(self) -> float:
+        if self._running or self._loading:
+            limits = [self._lanes[n].config.timeout_ms for n in self._running]
+            return min([*limits, 1000.0]) / 1000.0
+        return 1.0
+
+
+def _fail(request: _Request, why: str) -> None:
+    if not request.future.done():
+        request.future.set_exception(Temporary(why, remedy="The tenant's process was started again; try again."))

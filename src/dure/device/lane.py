@@ -1,0 +1,85 @@
+"""One tenant's process as the executor sees it: started, spoken to, watched, ended and started again.
+
+A lane never raises for what its process does: a crash, a hang or a broken model becomes a `Lost` message. Only the
+executor's thread calls it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+
+from dure.adapters.onnx.worker import serve
+from dure.device.config import TenantConfig
+
+START_MS = 60_000.0
+"""Loading a model may take this long."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The process is gone; whatever it ran has failed."""
+
+    why: str
+
+
+class Lane:
+    """`segments_ms` is empty until the process has loaded its model."""
+
+    def __init__(self, config: TenantConfig, cores: int) -> None:
+        self.config = config
+        self.segments_ms: list[float] = []
+        self.starts = 0
+        self._cores = cores
+        self._spawn = multiprocessing.get_context("spawn")
+        self._start()
+
+    @property
+    def pipe(self) -> Connection:
+        return self._pipe
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid or 0
+
+    def send(self, message: tuple[Any, ...]) -> Lost | None:
+        try:
+            self._pipe.send(message)
+        except (OSError, ValueError) as error:
+            return Lost(f"tenant process ended: {error}")
+        return None
+
+    def receive(self) -> tuple[Any, ...] | Lost:
+        """The next message; call only when the pipe is readable."""
+        try:
+            message: tuple[Any, ...] = self._pipe.recv()
+        except (EOFError, OSError):
+            self._process.join(1.0)
+            return Lost(f"tenant process ended with code {self._process.exitcode}")
+        if message[0] == "ready":
+            self.segments_ms = list(message[1])
+        return message
+
+    def restart(self) -> None:
+        """End the process, however it is, and load the model again in a new one."""
+        self.stop()
+        self.segments_ms = []
+        self._start()
+
+    def stop(self) -> None:
+        self._pipe.close()
+        if self._process.is_alive():
+            self._process.kill()
+        self._process.join(5.0)
+
+    def _start(self) -> None:
+        self._pipe, theirs = self._spawn.Pipe()
+        c = self.config
+        self._process = self._spawn.Process(
+            target=serve, args=(theirs, c.model, c.segments, self._cores, c.memory_mib), daemon=True
+        )
+        self._process.start()
+        theirs.close()
+        self.starts += 1

@@ -1,0 +1,123 @@
+"""The embedded fleet against a running clock, with its state kept in a folder.
+
+The store is the truth and survives everything. The imitated clusters are saved beside it every few seconds and at
+the end; after a crash they are a little behind the store, which is what reconciliation is for.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from dure.adapters.clock import RealClock, ScaledClock
+from dure.adapters.memory.stream import arrivals, standing
+from dure.adapters.store import SqlStore, open_store
+from dure.embedded.world import EmbeddedWorld
+from dure.model.catalogue import Catalogue
+from dure.model.errors import DureError, InvalidInput
+from dure.model.fleet import Fleet
+from dure.model.units import HOUR_S, Instant
+from dure.plane.desk import Desk
+
+# A new fleet begins with the stream of the last hours, so that there is something to see at once.
+BACKLOG_S = 3 * HOUR_S
+# Real seconds between two turns of the loop, and between two saves.
+TURN_S = 0.25
+SAVE_S = 5.0
+
+_log = structlog.get_logger("dure.embedded")
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """What is kept of the imitated world: its time, how far the stream was read, each cluster's own bytes."""
+
+    now_s: Instant
+    fed_until_s: Instant
+    clusters: dict[str, bytes]
+
+
+class LiveFleet:
+    """Owns the loop's thread. `desk` is what the API serves."""
+
+    def __init__(
+        self, fleet: Fleet, catalogue: Catalogue, state: Path, *, speed: float, seed: int = 1, store_url: str = ""
+    ) -> None:
+        state.mkdir(parents=True, exist_ok=True)
+        self._file = state / "world.msgpack"
+        self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
+        self._real = RealClock()
+        saved = self._load()
+        self.clock = ScaledClock(speed, saved.now_s if saved else self._real.now())
+        self.resumed = saved is not None
+        self.fleet, self.catalogue, self.seed = fleet, catalogue, seed
+        self.world = EmbeddedWorld(
+            fleet, catalogue, self.store, self.clock, seed=seed, lease_clock=self._real, speed=speed
+        )
+        self._fed_until_s = saved.fed_until_s if saved else self.clock.now() - BACKLOG_S
+        if saved is not None:
+            self._restore(saved)
+        self.world.submit(standing(fleet, catalogue))
+        self._thread = threading.Thread(target=self._run, name="dure-loop", daemon=True)
+
+    @property
+    def desk(self) -> Desk:
+        return self.world.desk
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish the turn that is under way, save, close."""
+        self.clock.stop()
+        self._real.stop()
+        self._thread.join()
+        self._save()
+        self.store.close()
+
+    def turn(self) -> None:
+        """What has arrived is submitted; agents and plane turn once. One bad turn must not end the loop."""
+        try:
+            now_s = self.clock.now()
+            arrived = arrivals(self.fleet, self.catalogue, self.seed, self._fed_until_s, now_s)
+            self.world.submit([workload for _, workload in arrived])
+            self._fed_until_s = now_s
+            self.world.step()
+        except DureError as error:
+            _log.warning("turn failed, trying again", error=str(error))
+
+    def _run(self) -> None:
+        next_save_s = self._real.now() + SAVE_S
+        while True:
+            self.turn()
+            if self._real.now() >= next_save_s:
+                self._save()
+                next_save_s = self._real.now() + SAVE_S
+            if not self._real.wait(TURN_S):
+                return
+
+    def _save(self) -> None:
+        clusters = {name: cluster.save() for name, cluster in self.world.clusters.items()}
+        body = msgspec.msgpack.encode(Saved(self.clock.now(), self._fed_until_s, clusters))
+        beside = self._file.with_suffix(".new")
+        beside.write_bytes(body)
+        beside.replace(self._file)
+
+    def _load(self) -> Saved | None:
+        if not self._file.exists():
+            return None
+        try:
+            return msgspec.msgpack.decode(self._file.read_bytes(), type=Saved)
+        except msgspec.MsgspecError as error:
+            raise InvalidInput(
+                f"the saved fleet cannot be read: {error}",
+                where=str(self._file),
+                remedy="Move the file away to start with fresh clusters; workloads and history are kept.",
+            ) from error
+
+    def _restore(self, saved: Saved) -> None:
+        for name, data in saved.clusters.items():
+            if name in self.world.clusters:
+                self.world.clusters[name].restore(data)

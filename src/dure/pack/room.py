@@ -1,0 +1,150 @@
+"""What is free on devices and nodes, as a mutable scratch copy of one ClusterState.
+
+Built once per call of `pack`; placing and releasing change only the device and node concerned.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+
+from dure.model.accelerator import AcceleratorProfile, ShareMode
+from dure.model.catalogue import Catalogue
+from dure.model.cluster import ClusterState, Device, Node, NodePhase, Pod, Slice
+from dure.model.tenant import Isolation
+from dure.model.units import WHOLE_MILLI
+
+
+class DeviceRoom:
+    """One device: the slot mask in use (MIG, vNPU) and what is left of memory, compute and bandwidth."""
+
+    def __init__(self, device: Device, profile: AcceleratorProfile) -> None:
+        self.device = device
+        self.profile = profile
+        self.mode = device.mode
+        self.mask = 0
+        self.compute_slices = 0
+        self.memory_mib = profile.memory_mib
+        self.compute_milli = WHOLE_MILLI
+        self.bandwidth_milli = WHOLE_MILLI
+        self.instances: dict[str, int] = {}
+        self.tenants: dict[str, int] = {}
+        self.walled = 0
+
+    @property
+    def empty(self) -> bool:
+        return not self.tenants
+
+    @property
+    def clients(self) -> int:
+        return sum(self.tenants.values())
+
+    def take(self, part: Slice, pod: Pod) -> None:
+        self.mode = part.mode
+        self._shift(part, pod, 1)
+
+    def give_back(self, part: Slice, pod: Pod) -> None:
+        self._shift(part, pod, -1)
+
+    def admits(self, pod: Pod) -> bool:
+        """Whether isolation lets this pod onto the device: a walled tenant shares with nobody else."""
+        strangers = self.clients - self.tenants.get(pod.tenant, 0)
+        return strangers == 0 or (pod.isolation is Isolation.SHARED and self.walled == 0)
+
+    def _shift(self, part: Slice, pod: Pod, sign: int) -> None:
+        self.mask ^= ((1 << part.slots) - 1) << part.start
+        self.memory_mib -= sign * part.memory_mib
+        self.compute_milli -= sign * part.compute_milli
+        self.bandwidth_milli -= sign * part.bandwidth_milli
+        if part.profile:
+            geometry = self.profile.geometry(part.mode)
+            known = geometry.profile(part.profile) if geometry else None
+            self.compute_slices += sign * (known.compute_slices if known else 0)
+            _count(self.instances, part.profile, sign)
+        _count(self.tenants, pod.tenant, sign)
+        self.walled += sign * (pod.isolation is not Isolation.SHARED)
+
+
+class NodeRoom:
+    """One node: its devices and what is left of host CPU and memory."""
+
+    def __init__(self, node: Node, devices: Iterable[DeviceRoom]) -> None:
+        self.node = node
+        self.devices = {room.device.id: room for room in devices}
+        self.cpu_milli = node.cpu_milli
+        self.memory_mib = node.memory_mib
+        self.tenants: dict[str, int] = {}
+        self.workloads: dict[str, int] = {}
+        self.pods: dict[str, int] = {}
+        self.walled = 0
+
+    @property
+    def free_whole(self) -> int:
+        return sum(1 for room in self.devices.values() if room.empty and room.device.healthy)
+
+    def take(self, pod: Pod, parts: Iterable[Slice]) -> None:
+        for part in parts:
+            self.devices[part.device].take(part, pod)
+        self._shift(pod, 1)
+
+    def give_back(self, pod: Pod, parts: Iterable[Slice]) -> None:
+        for part in parts:
+            self.devices[part.device].give_back(part, pod)
+        self._shift(pod, -1)
+
+    def admits(self, pod: Pod) -> bool:
+        strangers = sum(self.tenants.values()) - self.tenants.get(pod.tenant, 0)
+        own_node = pod.isolation in (Isolation.OWN_NODE, Isolation.OWN_CLUSTER)
+        return strangers == 0 or (not own_node and self.walled == 0)
+
+    def _shift(self, pod: Pod, sign: int) -> None:
+        self.cpu_milli -= sign * pod.demand.cpu_milli
+        self.memory_mib -= sign * pod.demand.host_memory_mib
+        _count(self.tenants, pod.tenant, sign)
+        _count(self.workloads, pod.workload, sign)
+        _count(self.pods, pod.name, sign)
+        self.walled += sign * (pod.isolation in (Isolation.OWN_NODE, Isolation.OWN_CLUSTER))
+
+
+def rooms_of(state: ClusterState, catalogue: Catalogue) -> dict[str, NodeRoom]:
+    """Every node that is not gone, with its bound pods taken off. O(nodes + devices + pods)."""
+    rooms = {
+        node.name: NodeRoom(
+            node, (DeviceRoom(device, catalogue.accelerator(device.class_name)) for device in node.devices)
+        )
+        for node in state.nodes
+        if node.phase is not NodePhase.GONE
+    }
+    for pod in state.pods:
+        if pod.holds and pod.node in rooms:
+            rooms[pod.node].take(pod, pod.slices)
+    return rooms
+
+
+def copied(room: NodeRoom) -> NodeRoom:
+    """The same room to try things out in."""
+    twin = copy.copy(room)
+    twin.devices = {name: copy.copy(device) for name, device in room.devices.items()}
+    for device in twin.devices.values():
+        device.instances, device.tenants = dict(device.instances), dict(device.tenants)
+    twin.tenants, twin.workloads, twin.pods = dict(room.tenants), dict(room.workloads), dict(room.pods)
+    return twin
+
+
+def whole_slice(room: DeviceRoom) -> Slice:
+    """All of one device."""
+    return Slice(
+        device=room.device.id,
+        mode=ShareMode.EXCLUSIVE,
+        memory_mib=room.profile.memory_mib,
+        compute_milli=WHOLE_MILLI,
+        bandwidth_milli=WHOLE_MILLI,
+    )
+
+
+def _count(counter: dict[str, int], key: str, by: int) -> None:
+    left = counter.get(key, 0) + by
+    if left:
+        counter[key] = left
+    else:
+        counter.pop(key, None)

@@ -1,0 +1,143 @@
+"""Answers to people: what would happen, why is it so. Read-only; the same brain that decides gives them."""
+
+from __future__ import annotations
+
+from dure.model.answer import Line, Option, Plan, Why, line
+from dure.model.decision import Hold, JournalEntry, Place
+from dure.model.money import show
+from dure.model.reason import Reason, Verdict
+from dure.model.snapshot import Snapshot
+from dure.model.units import Instant
+from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus, WorkloadType
+from dure.place import Offer, options_for
+
+
+def plan_of(workload: Workload, snapshot: Snapshot, currency: str) -> Plan:
+    """Every option with its bill, as if the workload were submitted now and alone."""
+    record = WorkloadRecord("plan", workload, WorkloadStatus(submitted_s=snapshot.now_s))
+    offers = options_for(snapshot, record)
+    answers = tuple(_option(offer, index == 0 and offer.clash is None) for index, offer in enumerate(offers))
+    note = "" if any(answer.chosen for answer in answers) else "It would wait; nothing fits now."
+    return Plan(workload.name, snapshot.now_s, answers, currency, note)
+
+
+def _option(offer: Offer, chosen: bool) -> Option:
+    pool = offer.option.pool
+    possible = offer.clash is None
+    return Option(
+        cluster=pool.cluster,
+        pool=pool.name,
+        class_name=pool.class_name,
+        capacity=pool.capacity,
+        verdict=offer.clash or Verdict(offer.option.where),
+        start_s=offer.option.start_s if possible else None,
+        bill=offer.bill,
+        total_micros=offer.bill.total,
+        chosen=chosen,
+    )
+
+
+def why_of(record: WorkloadRecord, journal: tuple[JournalEntry, ...], snapshot: Snapshot, currency: str) -> Why:
+    """What the record and the journal say, in words with numbers."""
+    spec, status = record.spec, record.status
+    since_s = _since(record, journal)
+    start_s, note = _eta(record, snapshot)
+    return Why(
+        workload=record.name,
+        tenant=spec.tenant,
+        type=spec.type,
+        phase=status.phase,
+        since_s=since_s,
+        now_s=snapshot.now_s,
+        headline=f"{_kind(spec)}, tenant {spec.tenant}: {_state(status)} for {_span(snapshot.now_s - since_s)}",
+        lines=_lines(status, journal, currency),
+        placement=status.placement,
+        journal=journal,
+        eta_s=start_s,
+        eta_note=note,
+    )
+
+
+def _kind(spec: Workload) -> str:
+    if spec.type is WorkloadType.SERVING:
+        return f"serving, {spec.replicas.min} to {spec.replicas.max} replicas"
+    return f"{spec.type}, gang of {spec.gang}" if spec.gang > 1 else str(spec.type)
+
+
+def _state(status: WorkloadStatus) -> str:
+    return "leaving its place" if status.leaving_s is not None else str(status.phase)
+
+
+def _lines(status: WorkloadStatus, journal: tuple[JournalEntry, ...], currency: str) -> tuple[Line, ...]:
+    if status.phase.waits or status.leaving_s is not None:
+        return tuple(line(verdict) for verdict in status.held)
+    placed = next((one.decision for one in reversed(journal) if isinstance(one.decision, Place)), None)
+    if placed is None or status.placement is None:
+        return ()
+    home = status.placement
+    where = f"{home.cluster}/{home.pool}"
+    chosen = Line(where, f"chosen: {show(home.bill.total, currency)} in all, {home.bill.carbon_g / 1000:.1f} kg CO2")
+    waits = tuple(
+        line(verdict)
+        for entry in reversed(journal)
+        if isinstance(entry.decision, Hold) and entry.decision.pod and status.phase is Phase.PLACED
+        for verdict in entry.decision.verdicts
+    )[:4]
+    return (chosen, *waits, *(line(verdict) for verdict in placed.others))
+
+
+def _since(record: WorkloadRecord, journal: tuple[JournalEntry, ...]) -> Instant:
+    """When the present state began, as well as the record and its journal know."""
+    status = record.status
+    if status.phase.ended:
+        return status.finished_s or status.submitted_s
+    if status.leaving_s is not None:
+        return status.leaving_s
+    if status.phase is Phase.RUNNING and status.started_s is not None:
+        return status.started_s
+    if status.placement is not None:
+        return status.placement.decided_s
+    first_hold: Instant | None = None
+    for entry in reversed(journal):
+        if not isinstance(entry.decision, Hold):
+            break
+        first_hold = entry.at_s
+    return first_hold if first_hold is not None else status.submitted_s
+
+
+def _eta(record: WorkloadRecord, snapshot: Snapshot) -> tuple[Instant | None, str]:
+    """For a workload that waits for room: when the running one that ends first on a pool it could use should end."""
+    if not record.status.phase.waits:
+        return None, ""
+    pools = {verdict.where for verdict in record.status.held if verdict.reason in _ROOM}
+    ends = [
+        (end, other)
+        for other in snapshot.records
+        if (home := other.status.placement) is not None
+        and f"{home.cluster}/{home.pool}" in pools
+        and (end := _expected_end(other)) is not None
+    ]
+    if not ends:
+        return None, ""
+    end_s, first = min(ends, key=lambda pair: (pair[0], pair[1].name))
+    home = first.status.placement
+    return max(end_s, snapshot.now_s), f"when {first.name} ends on {home.cluster}" if home else ""
+
+
+_ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)
+
+
+def _expected_end(record: WorkloadRecord) -> Instant | None:
+    status, spec = record.status, record.spec
+    if spec.type is WorkloadType.SERVING or status.placement is None:
+        return None
+    speed = spec.speed_on(status.placement.class_name) or 1.0
+    begun = status.started_s if status.started_s is not None else status.placement.start_s
+    return begun + max(0.0, spec.duration_s - status.done_s) / speed
+
+
+def _span(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"

@@ -1,0 +1,141 @@
+"""From decisions to changes of records: what was decided, why, and what people are told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from dure.model.decision import Decision, Hold, JournalEntry, Place
+from dure.model.event import Event, Level
+from dure.model.money import show
+from dure.model.reason import Verdict
+from dure.model.units import Instant
+from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
+from dure.ports import Change, Charge
+
+# Running workloads are billed at least this often.
+BILL_EVERY_S = 1800.0
+
+
+class Draft:
+    """One record on its way to its next status, with what has to be written beside it."""
+
+    def __init__(self, record: WorkloadRecord) -> None:
+        self.before = record
+        self.status = record.status
+        self.entries: list[JournalEntry] = []
+        self.charges: list[Charge] = []
+
+    @property
+    def record(self) -> WorkloadRecord:
+        return msgspec.structs.replace(self.before, status=self.status)
+
+    @property
+    def changed(self) -> bool:
+        return self.status is not self.before.status and self.status != self.before.status
+
+    def due(self, now_s: Instant) -> bool:
+        """Whether it has to be billed: now and then while it runs, and when it leaves or ends."""
+        if self.status.placement is None or not _holds(self.before.status):
+            return False
+        gone = self.status.phase.ended or self.status.leaving_s != self.before.status.leaving_s
+        return gone or now_s - self.status.billed_until_s >= BILL_EVERY_S
+
+    def homes_to_tell(self) -> set[str]:
+        """The clusters on which something must now appear or go away."""
+        old, new = self.before.status, self.status
+        ended = new.phase.ended and not old.phase.ended
+        if new.generation == old.generation and new.leaving_s == old.leaving_s and not ended:
+            return set()
+        return {home.cluster for home in (old.placement, new.placement) if home is not None}
+
+    def change(self, now_s: Instant, currency: str) -> Change:
+        events = _events(self.before, self.status, now_s, currency)
+        return Change(
+            self.before.uid, self.before.version, self.status, tuple(self.entries), events, tuple(self.charges)
+        )
+
+
+def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: str, now_s: Instant) -> None:
+    """Write each decision into its draft; a Hold for the same reasons as before changes nothing."""
+    by_name = {draft.before.name: draft for draft in drafts}
+    for decision in decisions:
+        draft = by_name[decision.workload] if isinstance(decision, (Place, Hold)) else None
+        if draft is None:
+            continue
+        status = _next(draft.status, decision, now_s)
+        if status == draft.status:
+            continue
+        draft.status = status
+        tenant = draft.before.spec.tenant
+        draft.entries.append(JournalEntry(0, now_s, digest, decision, tenant, _cluster(decision)))
+
+
+def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> WorkloadStatus:
+    if isinstance(decision, Place):
+        placement = decision.placement
+        return msgspec.structs.replace(
+            status,
+            phase=Phase.PLACED,
+            placement=placement,
+            generation=placement.generation,
+            held=(),
+            billed_until_s=now_s,
+            requests_before=status.requests,
+            requests_good_before=status.requests_good,
+            message="",
+        )
+    if isinstance(decision, Hold) and _codes(decision.verdicts) != _codes(status.held):
+        return msgspec.structs.replace(status, phase=Phase.HELD, held=decision.verdicts)
+    return status if status.phase is Phase.HELD else msgspec.structs.replace(status, phase=Phase.HELD)
+
+
+def _codes(verdicts: tuple[Verdict, ...]) -> set[tuple[str, str]]:
+    return {(verdict.where, verdict.reason or "") for verdict in verdicts}
+
+
+def _cluster(decision: Decision) -> str:
+    return decision.placement.cluster if isinstance(decision, Place) else ""
+
+
+def _holds(status: WorkloadStatus) -> bool:
+    return status.phase in (Phase.STARTING, Phase.RUNNING)
+
+
+def _events(before: WorkloadRecord, status: WorkloadStatus, now_s: Instant, currency: str) -> tuple[Event, ...]:
+    """What a person would want to hear of this change; nothing for mere progress."""
+    old, name = before.status, before.name
+    home = status.placement or old.placement
+    where = f"{home.cluster}/{home.pool}" if home else ""
+    told: list[tuple[str, str, Level]] = []
+    if status.generation != old.generation and status.placement:
+        price = show(status.placement.bill.total, currency)
+        told.append(("Placed", f"{name} goes to {where}, expected at {price}", Level.INFO))
+    if status.leaving_s is not None and old.leaving_s is None:
+        told.append(("Leaving", f"{name} leaves {where}: {status.message}", Level.WARNING))
+    if status.phase is not old.phase:
+        told.extend(_phase_told(before, status, where, currency))
+    return tuple(
+        Event(now_s, kind, message, level=level, tenant=before.spec.tenant, workload=name,
+              cluster=home.cluster if home else "")
+        for kind, message, level in told
+    )  # fmt: skip
+
+
+def _phase_told(
+    before: WorkloadRecord, status: WorkloadStatus, where: str, currency: str
+) -> list[tuple[str, str, Level]]:
+    name = before.name
+    match status.phase:
+        case Phase.HELD:
+            first = status.held[0].sentence if status.held else "no pool to look at"
+            return [("Held", f"{name} waits: {first}", Level.INFO)]
+        case Phase.RUNNING:
+            return [("Running", f"{name} runs on {where}", Level.INFO)]
+        case Phase.DONE:
+            return [("Done", f"{name} is done; it cost {show(status.spent_micros, currency)}", Level.INFO)]
+        case Phase.FAILED:
+            return [("Failed", f"{name} failed on {where}: {status.message or 'no message'}", Level.WARNING)]
+        case _:
+            return []

@@ -1,0 +1,103 @@
+"""Where people and programs come with wishes and questions: submit, cancel, plan, why, status.
+
+The REST API and the command line call it; it writes only through the store and never decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import msgspec
+
+from dure.model.answer import FleetStatus, Plan, Why
+from dure.model.catalogue import Catalogue
+from dure.model.errors import Conflict, NotFound
+from dure.model.event import Event
+from dure.model.fleet import Fleet
+from dure.model.snapshot import Snapshot
+from dure.model.units import DAY_S, Instant
+from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus
+from dure.plane.answers import plan_of, why_of
+from dure.plane.observe import Observer
+from dure.plane.status import Past, Spent, status_of
+from dure.ports import Change, Clock, StorePort
+
+_ATTEMPTS = 8
+
+
+class Desk:
+    def __init__(self, observer: Observer, clock: Clock, speed: float = 1.0) -> None:
+        self.observer = observer
+        self.clock = clock
+        self.speed = speed
+
+    @property
+    def store(self) -> StorePort:
+        return self.observer.store
+
+    def fleet(self) -> Fleet:
+        return self.observer.fleet
+
+    def catalogue(self) -> Catalogue:
+        return self.observer.catalogue
+
+    def now(self) -> Instant:
+        return self.clock.now()
+
+    def ready(self) -> bool:
+        """Whether the store answers and every agent that should has been heard of at least once."""
+        return len(self.store.list_reports()) > 0
+
+    def submit(self, workload: Workload, key: str = "") -> WorkloadRecord:
+        known = {tenant.name for tenant in self.store.list_tenants()}
+        if known and workload.tenant not in known:
+            raise NotFound(f"no tenant '{workload.tenant}'", remedy=f"Known tenants: {', '.join(sorted(known))}")
+        now_s = self.now()
+        uid = hashlib.blake2b(f"{workload.name}\0{now_s!r}".encode(), digest_size=16).hexdigest()
+        record = WorkloadRecord(uid, workload, WorkloadStatus(submitted_s=now_s))
+        return self.store.create_workload(record, idempotency_key=key)
+
+    def cancel(self, name: str) -> WorkloadRecord:
+        """Its agent removes what runs; a record that changes meanwhile is read again."""
+        for _ in range(_ATTEMPTS):
+            record = self.store.fetch_workload(name)
+            if record.status.phase.ended:
+                raise Conflict(f"workload '{name}' is already {record.status.phase}")
+            now_s = self.now()
+            status = msgspec.structs.replace(
+                record.status,
+                phase=Phase.CANCELLED,
+                finished_s=now_s,
+                ready=0,
+                held=(),
+                message="cancelled by its owner",
+            )
+            told = Event(now_s, "Cancelled", f"{name} was cancelled", tenant=record.spec.tenant, workload=name)
+            if not self.store.commit([Change(record.uid, record.version, status, events=(told,))]):
+                return msgspec.structs.replace(record, status=status, version=record.version + 1)
+        raise Conflict(f"workload '{name}' changes too fast to be cancelled", remedy="Try again.")
+
+    def plan(self, workload: Workload) -> Plan:
+        return plan_of(workload, self.snapshot(), self.observer.fleet.currency)
+
+    def why(self, name: str) -> Why:
+        record = self.store.fetch_workload(name)
+        journal = self.store.list_journal(workload=name, limit=50, newest=True)
+        return why_of(record, journal, self.snapshot(), self.observer.fleet.currency)
+
+    def status(self) -> FleetStatus:
+        """Costs the same however long the fleet has run: promises are counted over the last day."""
+        now_s = self.now()
+        recent = self.store.list_workloads(ended=True, since_s=now_s - DAY_S)
+        charges = self.store.list_charges(0, int(now_s // DAY_S) + 1)
+        spent = Spent(sum(one.micros for one in charges), sum(one.carbon_mg for one in charges) / 1000)
+        past = Past(self.store.count_workloads(), recent, spent)
+        return status_of(self.snapshot(), self.observer.fleet, self.speed, past)
+
+    def snapshot(self) -> Snapshot:
+        """The world as it is now; nothing is decided and nothing written."""
+        return self.observer.snapshot(self.now(), self.store.list_workloads(ended=False), self.store.list_reports())
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        return self.store.subscribe(listener)

@@ -1,0 +1,90 @@
+"""The plane's cycle: observe -> decide -> act -> journal. Under 100 lines on purpose.
+
+Level-triggered: it may be killed between any two lines and started again. All it writes goes into one fenced
+transaction, record by record only where nobody changed the record meanwhile; what is left out is decided anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from dure.model.decision import Decision
+from dure.model.errors import Conflict
+from dure.model.report import Report
+from dure.model.snapshot import Snapshot, digest
+from dure.model.units import Instant
+from dure.model.workload import WorkloadRecord
+from dure.plane.apply import Draft, decided
+from dure.plane.billing import billed
+from dure.plane.fold import fold
+from dure.plane.observe import Observer
+from dure.ports import Clock
+
+LEASE_S = 30.0
+
+Decide = Callable[[Snapshot], Sequence[Decision]]
+
+
+class Plane:
+    """`decide` is a pure function of the snapshot; everything else here is I/O around it."""
+
+    def __init__(self, observer: Observer, decide: Decide, clock: Clock, holder: str, lease_clock: Clock) -> None:
+        self.observer = observer
+        self.store = observer.store
+        self.decide = decide
+        self.clock = clock
+        self.holder = holder
+        self.lease_clock = lease_clock
+        self.leading = False
+        self.touched: set[str] = set()
+        self._looked_at = b""
+
+    def cycle(self) -> int:
+        """One turn; answers how many records were changed. Does nothing while another plane leads.
+
+        `touched` then names the clusters that have something new to do.
+        """
+        self.touched = set()
+        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), LEASE_S)
+        self.leading = token is not None
+        if token is None:
+            return 0
+        now_s = self.clock.now()
+        reports = self.store.list_reports()
+        drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
+        self._fold(drafts, reports, now_s)
+        records = tuple(draft.record for draft in drafts if not draft.status.phase.ended)
+        seen = self._seen(records, reports, now_s)
+        if seen != self._looked_at or any(draft.due(now_s) for draft in drafts):
+            snapshot = self.observer.snapshot(now_s, records, reports)
+            billed(drafts, snapshot)
+            if seen != self._looked_at:
+                decided(drafts, self.decide(snapshot), digest(snapshot), now_s)
+        changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
+        try:
+            lost = self.store.commit(changes, token=token) if changes else ()
+        except Conflict:
+            self.leading = False
+            return 0
+        # A record that moved on under us is looked at again in the next turn.
+        self._looked_at = b"" if lost else seen
+        self.touched = {home for draft in drafts if draft.changed for home in draft.homes_to_tell()}
+        return len(changes) - len(lost)
+
+    def _fold(self, drafts: list[Draft], reports: Sequence[Report], now_s: Instant) -> None:
+        by_cluster = {report.cluster: report for report in reports}
+        seen = {(report.cluster, one.uid): one for report in reports for one in report.observed}
+        for draft in drafts:
+            record, home = draft.before, draft.status.placement
+            if home is not None:
+                draft.status = fold(record, by_cluster.get(home.cluster), seen.get((home.cluster, record.uid)), now_s)
+
+    def _seen(self, records: Sequence[WorkloadRecord], reports: Sequence[Report], now_s: Instant) -> bytes:
+        """What a decision depends on, cheaply: who waits, what each pool has free, the ten minutes it is."""
+        waiting = [record.uid for record in records if record.status.phase.waits]
+        if not waiting:
+            return b""
+        rooms = [pool for report in reports for pool in report.pools]
+        return msgspec.json.encode((waiting, rooms, int(now_s // 600)))

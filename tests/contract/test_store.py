@@ -1,0 +1,242 @@
+"""What every store must do: run on dictionaries, on SQLite and on a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dure.adapters.memory.store import MemoryStore
+from dure.adapters.store import open_store
+from dure.model.decision import Hold, JournalEntry
+from dure.model.demand import Demand
+from dure.model.errors import Conflict, NotFound
+from dure.model.event import Event
+from dure.model.policy import Policy, Verb
+from dure.model.reason import Reason, Verdict
+from dure.model.report import Report
+from dure.model.tenant import Tenant
+from dure.model.workload import (
+    AcceptedClass,
+    Phase,
+    Workload,
+    WorkloadRecord,
+    WorkloadStatus,
+    WorkloadType,
+)
+from dure.ports import Change, Charge, StorePort
+
+Opener = Callable[[], StorePort]
+
+
+SERVERS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(params=["memory", *SERVERS])
+def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    """Opens the same store again and again, as a second process would."""
+    if request.param == "memory":
+        memory = MemoryStore()
+        return lambda: memory
+    if request.param == "sqlite":
+        return lambda: open_store(f"sqlite:///{tmp_path}/state/dure.db")
+    url = request.getfixturevalue("postgres_url")
+    return lambda: open_store(url)
+
+
+@pytest.fixture
+def store(opener: Opener) -> Iterator[StorePort]:
+    opened = opener()
+    yield opened
+    opened.close()
+
+
+def record(name: str, *, uid: str = "", tenant: str = "vision", submitted_s: float = 0.0) -> WorkloadRecord:
+    spec = Workload(name, tenant, WorkloadType.BATCH, (AcceptedClass("t4"),), Demand(devices=1))
+    return WorkloadRecord(uid or f"uid-{name}", spec, WorkloadStatus(submitted_s=submitted_s))
+
+
+def moved(before: WorkloadRecord, phase: Phase, version: int | None = None, **extra: object) -> Change:
+    status = msgspec.structs.replace(before.status, phase=phase)
+    return Change(before.uid, before.version if version is None else version, status, **extra)  # type: ignore[arg-type]
+
+
+def entry(workload: str) -> JournalEntry:
+    clash = Verdict("a/b", Reason.NO_CAPACITY, "8 devices", "a/b has 6 free")
+    return JournalEntry(0, 1.5, "digest", Hold(workload, (clash,)), tenant="vision")
+
+
+def test_a_workload_survives_reopening(opener: Opener) -> None:
+    first = opener()
+    first.create_workload(record("train-1"))
+    first.close()
+    again = opener()
+    assert again.fetch_workload("train-1") == record("train-1")
+    again.close()
+
+
+def test_a_second_workload_of_a_name_waits_until_the_first_has_ended(store: StorePort) -> None:
+    kept = store.create_workload(record("train-1"))
+    with pytest.raises(Conflict, match="has not ended"):
+        store.create_workload(record("train-1", uid="other"))
+    assert store.commit([moved(kept, Phase.DONE)]) == ()
+    store.create_workload(record("train-1", uid="other", submitted_s=9.0))
+    assert store.fetch_workload("train-1").uid == "other"
+
+
+def test_the_same_idempotency_key_answers_the_first_result(store: StorePort) -> None:
+    first = store.create_workload(record("train-1"), idempotency_key="k")
+    again = store.create_workload(record("train-1", uid="second"), idempotency_key="k")
+    assert again == first
+    assert len(store.list_workloads()) == 1
+
+
+def test_an_unknown_name_is_not_found_and_names_the_nearest(store: StorePort) -> None:
+    store.create_workload(record("train-42"))
+    with pytest.raises(NotFound) as caught:
+        store.fetch_workload("train-43")
+    assert "train-42" in caught.value.remedy
+
+
+def test_lists_are_sorted_by_submission_and_filtered(store: StorePort) -> None:
+    late = store.create_workload(record("a-late", submitted_s=5.0))
+    store.create_workload(record("b-early", submitted_s=1.0, tenant="search"))
+    assert [one.name for one in store.list_workloads()] == ["b-early", "a-late"]
+    assert [one.name for one in store.list_workloads(tenant="search")] == ["b-early"]
+    store.commit([moved(late, Phase.CANCELLED)])
+    assert [one.name for one in store.list_workloads(ended=False)] == ["b-early"]
+    assert [one.name for one in store.list_workloads(ended=True)] == ["a-late"]
+
+
+def test_phases_are_counted_and_the_lately_ended_can_be_asked_for(store: StorePort) -> None:
+    early, late = store.create_workload(record("early")), store.create_workload(record("late"))
+    store.create_workload(record("open"))
+    for one, finished_s in ((early, 10.0), (late, 20.0)):
+        status = msgspec.structs.replace(one.status, phase=Phase.DONE, finished_s=finished_s)
+        store.commit([Change(one.uid, one.version, status)])
+    assert store.count_workloads() == {Phase.DONE: 2, Phase.PENDING: 1}
+    assert [one.name for one in store.list_workloads(ended=True, since_s=15.0)] == ["late"]
+    assert [one.name for one in store.list_workloads(since_s=15.0)] == ["late", "open"]
+
+
+def test_a_change_of_an_old_version_is_left_out_whole(store: StorePort) -> None:
+    kept = store.create_workload(record("train-1"))
+    other = store.create_workload(record("train-2"))
+    stale = moved(kept, Phase.RUNNING, version=7, entries=(entry("train-1"),), charges=(Charge(1, "v", "c", 5, 5),))
+    assert store.commit([stale, moved(other, Phase.RUNNING)]) == (kept.uid,)
+    assert store.fetch_workload("train-1").status.phase is Phase.PENDING
+    assert store.fetch_workload("train-2").status.phase is Phase.RUNNING
+    assert store.fetch_workload("train-2").version == other.version + 1
+    assert store.list_journal() == ()
+    assert store.list_charges(0, 9) == ()
+
+
+def test_an_old_leader_writes_nothing(store: StorePort) -> None:
+    kept = store.create_workload(record("train-1"))
+    old = store.acquire_lease("a", now_s=0.0, ttl_s=10.0)
+    new = store.acquire_lease("b", now_s=11.0, ttl_s=10.0)
+    assert old is not None
+    assert new is not None
+    assert new > old
+    with pytest.raises(Conflict, match="another leader"):
+        store.commit([moved(kept, Phase.RUNNING)], entries=[entry("x")], token=old)
+    assert store.fetch_workload("train-1").status.phase is Phase.PENDING
+    assert store.list_journal() == ()
+    assert store.commit([moved(kept, Phase.RUNNING)], token=new) == ()
+
+
+def test_a_lease_is_kept_by_renewing_and_refused_to_others(store: StorePort) -> None:
+    token = store.acquire_lease("a", now_s=0.0, ttl_s=10.0)
+    assert store.acquire_lease("b", now_s=5.0, ttl_s=10.0) is None
+    assert store.acquire_lease("a", now_s=9.0, ttl_s=10.0) == token
+    assert store.acquire_lease("b", now_s=15.0, ttl_s=10.0) is None
+
+
+def test_journal_and_events_rise_and_can_be_resumed(store: StorePort) -> None:
+    store.commit([], entries=[entry("w1"), entry("w2"), entry("w1")], events=[Event(1.0, "Placed", "p", tenant="t")])
+    lines = store.list_journal()
+    assert [line.workload for line in lines] == ["w1", "w2", "w1"]
+    assert [line.workload for line in store.list_journal(after=lines[0].seq)] == ["w2", "w1"]
+    assert len(store.list_journal(workload="w1")) == 2
+    assert store.list_journal(newest=True, limit=1) == lines[-1:]
+    store.commit([], events=[Event(2.0, "Held", "q")])
+    first, second = store.list_events()
+    assert (first.message, second.message) == ("p", "q")
+    assert first.seq < second.seq
+    assert store.list_events(after=first.seq) == (second,)
+    assert store.list_events(newest=True, limit=1) == (second,)
+
+
+def test_charges_add_up_by_day_tenant_and_cluster(store: StorePort) -> None:
+    kept = store.create_workload(record("train-1"))
+    twice = (
+        Charge(3, "vision", "seoul", 10, 1),
+        Charge(3, "vision", "seoul", 5, 2),
+        Charge(4, "vision", "seoul", 1, 1),
+    )
+    store.commit([moved(kept, Phase.RUNNING, charges=twice)])
+    after = store.fetch_workload("train-1")
+    store.commit([moved(after, Phase.RUNNING, charges=(Charge(3, "vision", "seoul", 100, 0),))])
+    assert store.list_charges(3, 4) == (Charge(3, "vision", "seoul", 115, 3),)
+    assert len(store.list_charges(0, 9)) == 2
+
+
+def test_only_a_newer_report_replaces_the_one_there_and_journals_its_decisions(store: StorePort) -> None:
+    hold = Hold("train-1", (), pod="train-1-0")
+    store.write_report(Report("seoul", 2.0, "v2", (), (), decisions=(hold,)))
+    store.write_report(Report("seoul", 1.0, "v1", (), (), decisions=(hold,)))
+    store.write_report(Report("busan", 1.0, "v1", (), ()))
+    assert [(one.cluster, one.version) for one in store.list_reports()] == [("busan", "v1"), ("seoul", "v2")]
+    assert [line.cluster for line in store.list_journal()] == ["seoul"]
+
+
+def test_settings_tenants_and_policies_are_kept(store: StorePort) -> None:
+    assert store.fetch_setting("seed") is None
+    store.write_setting("seed", "1")
+    store.write_setting("seed", "42 두레")
+    assert store.fetch_setting("seed") == "42 두레"
+    store.write_tenant(Tenant("b"))
+    store.write_tenant(Tenant("a", weight=2.0))
+    store.write_tenant(Tenant("b", weight=3.0))
+    assert store.list_tenants() == (Tenant("a", weight=2.0), Tenant("b", weight=3.0))
+    first = store.write_policy(Policy("cheap", Verb.PLACE))
+    second = store.write_policy(Policy("cheap", Verb.PLACE, paused=True))
+    assert (first.version, second.version) == (1, 2)
+    assert store.list_policies() == (second,)
+    assert store.list_policies(name="cheap") == (first, second)
+
+
+def test_listeners_wake_after_events_only(store: StorePort) -> None:
+    woken: list[int] = []
+    unsubscribe = store.subscribe(lambda: woken.append(1))
+    store.commit([], entries=[entry("w")])
+    assert woken == []
+    store.commit([], events=[Event(1.0, "Placed", "p")])
+    assert woken == [1]
+    unsubscribe()
+    store.commit([], events=[Event(1.0, "Placed", "p")])
+    assert woken == [1]
+
+
+@pytest.mark.parametrize("opener", SERVERS, indirect=True)
+def test_of_many_writers_at_once_exactly_one_wins(opener: Opener) -> None:
+    writers = 8
+    store = opener()
+    kept = store.create_workload(record("train-1"))
+    lost: list[tuple[str, ...]] = []
+
+    def write() -> None:
+        own = opener()
+        lost.append(own.commit([moved(kept, Phase.RUNNING)]))
+        own.close()
+
+    threads = [threading.Thread(target=write) for _ in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store.close()
+    assert sorted(lost) == [(), *[(kept.uid,)] * (writers - 1)]

@@ -1,0 +1,246 @@
+"""The device daemon on real ONNX models: same bits as alone, and nobody hurt by a bad neighbour."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from dure.adapters.onnx.cut import cut
+from dure.adapters.onnx.models import KINDS, sample_input, write_model
+from dure.adapters.onnx.worker import Runner, whole_model
+from dure.device.config import DeviceConfig, TenantConfig, read_config, validated
+from dure.device.executor import Executor
+from dure.device.server import Tensor, route, to_array, to_tensor
+from dure.model.errors import DureError, InvalidInput, NotFound, Temporary
+from dure.share.promise import Promise
+
+PATIENCE_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {kind: write_model(kind, folder / f"{kind}.onnx", seed=3) for kind in KINDS}
+
+
+def tenant(name: str, path: Path, **more: Any) -> TenantConfig:
+    return TenantConfig(name, str(path), promise=Promise(latency_ms=100.0), **more)
+
+
+@pytest.fixture(scope="module")
+def daemon(models: dict[str, Path]) -> Iterator[Executor]:
+    tenants = tuple(tenant(kind, path) for kind, path in models.items())
+    executor = Executor(validated(DeviceConfig(tenants, cores=2)))
+    yield executor
+    executor.close()
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("pieces", [1, 3, 100])
+def test_segments_in_order_equal_the_whole_model_bit_by_bit(kind: str, pieces: int, models: dict[str, Path]) -> None:
+    given = sample_input(onnx.load(str(models[kind])), seed=pieces)
+    runner = Runner(models[kind], pieces, cores=2)
+    expected = whole_model(models[kind], given)["output"].tobytes()
+    for threads in (1, 2):
+        answer = runner.answer(("run", threads, given, 0, len(runner.segments), threads))
+        assert answer[4]["output"].tobytes() == expected
+
+
+def test_models_are_reproducible(tmp_path: Path, models: dict[str, Path]) -> None:
+    for kind, path in models.items():
+        assert write_model(kind, tmp_path / "again.onnx", seed=3).read_bytes() == path.read_bytes()
+
+
+def test_every_node_is_in_exactly_one_segment(models: dict[str, Path]) -> None:
+    model = onnx.load(str(models["transformer"]))
+    for pieces in (1, 2, 7, 1000):
+        assert sum(s.nodes for s in cut(model, pieces)) == len(model.graph.node)
+
+
+def test_a_model_without_nodes_cannot_be_cut() -> None:
+    with pytest.raises(InvalidInput, match="no nodes"):
+        cut(helper.make_model(helper.make_graph([], "empty", [], [])), 3)
+
+
+def test_answers_under_load_equal_solo_runs_bit_by_bit(daemon: Executor, models: dict[str, Path]) -> None:
+    asked = []
+    for number in range(6):
+        for kind, path in models.items():
+            given = sample_input(onnx.load(str(path)), seed=number)
+            asked.append((kind, given, daemon.submit(kind, given)))
+    for kind, given, future in asked:
+        expected = whole_model(models[kind], given)
+        assert future.result(PATIENCE_S)["output"].tobytes() == expected["output"].tobytes()
+
+
+def test_a_policy_switch_takes_effect_with_the_next_squad_and_loses_nothing(
+    daemon: Executor, models: dict[str, Path]
+) -> None:
+    given = {kind: sample_input(onnx.load(str(path))) for kind, path in models.items()}
+    futures = []
+    for policy in ("jct", "slo", "hybrid", "slack-guarded", "auto"):
+        daemon.set_policy(policy)
+        before = len(daemon.record.squads())
+        futures = [daemon.submit(kind, given[kind]) for kind in models]
+        assert all(f.result(PATIENCE_S) for f in futures)
+        used = {squad.policy for squad in daemon.record.squads()[before:]}
+        assert used == ({policy} if policy != "auto" else used)
+    assert daemon.tuner.automatic
+
+
+def test_an_unknown_policy_is_refused_with_the_known_ones(daemon: Executor) -> None:
+    with pytest.raises(InvalidInput, match="no sharing policy"):
+        daemon.set_policy("fastest")
+
+
+def test_an_unknown_tenant_is_not_found(daemon: Executor) -> None:
+    with pytest.raises(NotFound, match="no tenant"):
+        daemon.submit("nobody", {})
+
+
+def test_wrong_inputs_fail_that_request_only(daemon: Executor, models: dict[str, Path]) -> None:
+    wrong = daemon.submit("transformer", {"input": np.zeros((1, 2, 3), np.float32)})
+    with pytest.raises(Temporary):
+        wrong.result(PATIENCE_S)
+    right = sample_input(onnx.load(str(models["transformer"])))
+    assert daemon.submit("transformer", right).result(PATIENCE_S)
+
+
+def test_the_timeline_shows_every_segment_once(daemon: Executor, models: dict[str, Path]) -> None:
+    given = sample_input(onnx.load(str(models["recommender"])))
+    daemon.submit("recommender", given).result(PATIENCE_S)
+    spans, _ = daemon.record.timeline(0.0)
+    newest = max(s.request for s in spans if s.tenant == "recommender")
+    pieces = sorted((s.first, s.last) for s in spans if s.request == newest)
+    assert pieces[0][0] == 0
+    assert all(a[1] == b[0] for a, b in pairwise(pieces))
+    assert all(s.end_ms >= s.start_ms for s in spans)
+
+
+def _greedy(path: Path) -> Path:
+    """A model that makes a tensor of eight gigabytes out of nothing."""
+    shape = helper.make_tensor("shape", TensorProto.INT64, [1], [2 * 1024**3])
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["huge"]),
+        helper.make_node("ReduceSum", ["huge"], ["total"], keepdims=1),
+        helper.make_node("Add", ["input", "total"], ["output"]),
+    ]
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in ("input", "output")]
+    model = helper.make_model(
+        helper.make_graph(nodes, "greedy", info[:1], info[1:], [shape]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    model.ir_version = 9
+    onnx.save(model, str(path))
+    return path
+
+
+def test_a_tenant_beyond_its_memory_hurts_nobody_else(tmp_path: Path, models: dict[str, Path]) -> None:
+    greedy = tenant("greedy", _greedy(tmp_path / "greedy.onnx"), memory_mib=256)
+    executor = Executor(DeviceConfig((greedy, tenant("good", models["recommender"])), cores=2))
+    try:
+        bad = executor.submit("greedy", {"input": np.zeros(1, np.float32)})
+        given = sample_input(onnx.load(str(models["recommender"])))
+        good = executor.submit("good", given)
+        assert (
+            good.result(PATIENCE_S)["output"].tobytes()
+            == whole_model(models["recommender"], given)["output"].tobytes()
+        )
+        with pytest.raises(Temporary):
+            bad.result(PATIENCE_S)
+        assert executor.starts("good") == 1
+    finally:
+        executor.close()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_tenant_that_crashes_or_hangs_is_started_again(how: signal.Signals, models: dict[str, Path]) -> None:
+    victim = tenant("victim", models["convolution"], timeout_ms=1500.0)
+    executor = Executor(DeviceConfig((victim, tenant("good", models["recommender"])), cores=2))
+    try:
+        given = {
+            name: sample_input(onnx.load(str(models[k])))
+            for name, k in (("victim", "convolution"), ("good", "recommender"))
+        }
+        for name in given:
+            executor.submit(name, given[name]).result(PATIENCE_S)
+        os.kill(executor.process_id("victim"), how)
+        failed = executor.submit("victim", given["victim"])
+        assert executor.submit("good", given["good"]).result(PATIENCE_S)
+        with pytest.raises(Temporary):
+            failed.result(PATIENCE_S)
+        assert executor.submit("victim", given["victim"]).result(PATIENCE_S)
+        assert executor.starts("victim") == 2
+        assert executor.starts("good") == 1
+    finally:
+        executor.close()
+
+
+def test_closing_fails_what_still_waits(models: dict[str, Path]) -> None:
+    executor = Executor(DeviceConfig((tenant("a", models["recommender"]),), cores=1))
+    future = executor.submit("a", sample_input(onnx.load(str(models["recommender"]))))
+    executor.close()
+    assert future.done()
+    with pytest.raises(Temporary):
+        executor.submit("a", {})
+
+
+def test_requests_travel_as_json(daemon: Executor, models: dict[str, Path]) -> None:
+    given = sample_input(onnx.load(str(models["recommender"])))
+    body = {"inputs": {name: msgspec.to_builtins(to_tensor(value)) for name, value in given.items()}}
+    answer = route(daemon, "POST", "/v1/tenants/recommender/infer", body)
+    found = to_array(answer["outputs"]["output"])
+    assert found.tobytes() == whole_model(models["recommender"], given)["output"].tobytes()
+
+
+@pytest.mark.parametrize(
+    "bad", [Tensor("float32", (3,), "AAAA"), Tensor("object", (1,), "AAAA"), Tensor("float32", (1,), "!")]
+)
+def test_a_tensor_that_makes_no_sense_is_refused(bad: Tensor) -> None:
+    with pytest.raises(InvalidInput):
+        to_array(bad)
+
+
+def test_status_feedback_and_weights_are_served(daemon: Executor) -> None:
+    found = route(daemon, "GET", "/v1/share/status", {})
+    assert {t["name"] for t in found["tenants"]} == set(KINDS)
+    said = route(daemon, "POST", "/v1/share/feedback", {"tenant": "convolution", "word": "too-slow"})
+    assert said["target_ms"] < said["before_ms"]
+    assert route(daemon, "GET", "/v1/share/squads?after=0", {})["squads"]
+    for path in ("/v1/share/nothing", "/"):
+        with pytest.raises(NotFound):
+            route(daemon, "GET", path, {})
+    with pytest.raises(InvalidInput):
+        route(daemon, "POST", "/v1/share/feedback", {"tenant": "convolution", "word": "meh"})
+
+
+def test_a_device_file_is_read_and_checked(tmp_path: Path, models: dict[str, Path]) -> None:
+    path = tmp_path / "device.yaml"
+    path.write_text(
+        f"name: d\npolicy: slo\ntenants:\n"
+        f"  - {{name: a, model: {models['recommender']}, promise: {{latency_ms: 20}}}}\n"
+        "goals: {rules: [{policy: jct, at_least: {batch: 1}}], otherwise: hybrid, dwell: 3}\n"
+    )
+    config = read_config(path)
+    assert config.goals.otherwise == "hybrid"
+    assert config.tenants[0].promise.latency_ms == 20.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["tenants: []", "tenants: 3", "nonsense: {", "tenants: [{name: a, model: missing.onnx}]", "tenant: []"],
+)
+def test_a_wrong_device_file_says_what_is_wrong(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "device.yaml"
+    path.write_text(text)
+    with pytest.raises(DureError):
+        read_config(path)

@@ -1,0 +1,105 @@
+"""What reports mean for records: progress, ends, losses, and the two steps in which a placement is taken back."""
+
+from __future__ import annotations
+
+from dure.model.accelerator import ShareMode
+from dure.model.demand import Demand
+from dure.model.reason import Reason
+from dure.model.report import Observed, Report
+from dure.model.tariff import Capacity
+from dure.model.workload import (
+    AcceptedClass,
+    Phase,
+    Placement,
+    Workload,
+    WorkloadRecord,
+    WorkloadStatus,
+    WorkloadType,
+)
+from dure.plane import fold as module
+from dure.plane.fold import MAX_RESTARTS, PATIENCE_S, leave
+
+HOME = Placement("w", 2, "seoul", "t4", "t4", ShareMode.EXCLUSIVE, Capacity.OWNED, replicas=2, decided_s=10.0)
+SPEC = Workload("w", "vision", WorkloadType.TRAINING, (AcceptedClass("t4"),), Demand(devices=1), gang=2)
+
+
+def record(phase: Phase = Phase.PLACED, **status: object) -> WorkloadRecord:
+    fields = {"placement": HOME, "generation": 2, **status}
+    return WorkloadRecord("u", SPEC, WorkloadStatus(phase=phase, **fields))  # type: ignore[arg-type]
+
+
+def report(at_s: float = 20.0, **seen: object) -> Report:
+    observed = (Observed("u", "w", **{"generation": 2, **seen}),) if seen else ()  # type: ignore[arg-type]
+    return Report("seoul", at_s, "v", (), observed)
+
+
+def fold(before: WorkloadRecord, told: Report | None, now_s: float) -> WorkloadStatus:
+    seen = next((one for one in told.observed if one.uid == before.uid), None) if told else None
+    return module.fold(before, told, seen, now_s)
+
+
+def test_no_report_changes_nothing() -> None:
+    before = record()
+    assert fold(before, None, 99.0) is before.status
+
+
+def test_bound_pods_are_starting_and_ready_ones_run() -> None:
+    starting = fold(record(), report(pods=2, bound=2), 20.0)
+    assert starting.phase is Phase.STARTING
+    running = fold(record(), report(pods=2, bound=2, ready=2, started_s=15.0), 20.0)
+    assert (running.phase, running.started_s, running.ready) == (Phase.RUNNING, 15.0, 2)
+
+
+def test_it_is_done_only_when_every_member_has_succeeded() -> None:
+    assert fold(record(Phase.RUNNING), report(succeeded=1, ready=1), 20.0).phase is Phase.RUNNING
+    done = fold(record(Phase.RUNNING), report(succeeded=2, finished_s=19.0), 20.0)
+    assert (done.phase, done.finished_s) == (Phase.DONE, 19.0)
+
+
+def test_a_report_on_another_generation_is_not_about_this_placement() -> None:
+    before = record()
+    assert fold(before, report(generation=1, succeeded=2), 20.0) == before.status
+
+
+def test_a_lost_gang_leaves_first_and_waits_again_only_when_nothing_is_left_of_it() -> None:
+    leaving = fold(record(Phase.RUNNING), report(lost="SpotReclaimed: node n-1", done_s=7.0), 20.0)
+    assert leaving.leaving_s == 20.0
+    assert leaving.restarts == 1
+    assert leaving.done_s == 7.0
+    assert leaving.held[0].reason is Reason.SPOT_RECLAIMED
+    still = WorkloadRecord("u", SPEC, leaving)
+    assert fold(still, report(at_s=25.0, pods=0, lost="SpotReclaimed"), 25.0) == leaving
+    assert fold(still, report(at_s=19.0), 25.0) == leaving, "a report from before tells nothing"
+    waiting = fold(still, report(at_s=30.0), 30.0)
+    assert (waiting.phase, waiting.placement, waiting.leaving_s) == (Phase.PENDING, None, None)
+    assert waiting.generation == 2, "the next placement must be newer than the one that was taken back"
+
+
+def test_a_pod_that_fails_again_and_again_fails_the_workload() -> None:
+    assert fold(record(Phase.RUNNING), report(failed=1), 20.0).leaving_s == 20.0
+    worn = record(Phase.RUNNING, restarts=MAX_RESTARTS)
+    assert fold(worn, report(failed=1, finished_s=18.0), 20.0).phase is Phase.FAILED
+
+
+def test_a_placement_that_finds_no_room_is_taken_back_after_a_while() -> None:
+    patient = fold(record(), report(pods=2), 10.0 + PATIENCE_S)
+    assert patient.leaving_s is None
+    given_up = fold(record(), report(pods=2, message="needs 8 devices"), 11.0 + PATIENCE_S)
+    assert given_up.leaving_s is not None
+    assert given_up.held[0].reason is Reason.NO_CAPACITY
+    assert "needs 8 devices" in given_up.held[0].sentence
+
+
+def test_an_ended_workload_never_changes() -> None:
+    before = record(Phase.DONE)
+    assert fold(before, report(failed=2), 99.0) is before.status
+
+
+def test_requests_of_earlier_homes_are_added() -> None:
+    moved = record(Phase.RUNNING, requests_before=100, requests_good_before=90, requests=100, requests_good=90)
+    after = fold(moved, report(ready=1, requests=10, requests_good=9), 20.0)
+    assert (after.requests, after.requests_good) == (110, 99)
+
+
+def test_leaving_keeps_the_generation() -> None:
+    assert leave(record().status, 1.0, "why", None).generation == 2
