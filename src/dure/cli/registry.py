@@ -37,6 +37,8 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("dure.cli.logs", "What happened to a workload.", ASK),
     "cancel": Entry("dure.cli.cancel", "Stop workloads.", ASK),
     "sim": Entry("dure.cli.sim", "A week of a fleet in seconds.", BRAIN),
+    "scale": Entry("dure.cli.scale", "Tune autoscalers on recorded traffic.", PROCESS),
+    "front": Entry("dure.cli.front", "Route OpenAI-style requests by work and deadline.", PROCESS),
     "share": Entry("dure.cli.share", "Look at a shared device, and steer it.", PROCESS),
     "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),

@@ -1,8 +1,8 @@
 """Which metrics tell how loaded a service is, what they are called, and which one fits a service.
 
 Read by `tune`, by renderers of autoscalers and by the agent. `fitting` decides from recorded data: a signal is good
-when it rises with load over the whole range and saturates late; GPU utilisation is that for prefill-bound services and
-useless for decode-bound ones, where it is near its top from a fifth of the load on.
+when it rises with load over the whole range and saturates late; GPU utilisation is that for prefill-bound services,
+and useless for decode-bound ones, where it is near its top from a fifth of the load on.
 """
 
 from __future__ import annotations
