@@ -72,7 +72,10 @@ def test_a_forecast_never_removes_replicas_that_demand_still_needs() -> None:
 
 def test_a_forecast_that_does_harm_switches_itself_off_and_says_so() -> None:
     policy = ServingPolicy(ServingSettings(boot_s=60.0, distrust=0.0, trust=0.0), WorkModel())
-    wishes = [policy.step(seen(50 + (step * 7919) % 40, 10)) for step in range(400)]
+    wishes, target = [], 10
+    for step in range(400):
+        wishes.append(policy.step(seen(50 + (step * 7919) % 40, target)))
+        target = wishes[-1].replicas
     assert not wishes[-1].forecast_on
     assert wishes[-1].floor == 0.0
     assert any(wish.reason == "SteadyForecastOff" for wish in wishes)

@@ -89,10 +89,10 @@ def test_same_stream_and_scaler_give_the_same_outcome() -> None:
     assert outcomes[0] == outcomes[1]
 
 
-def test_keda_on_an_average_percentage_would_be_stuck_but_a_value_target_scales() -> None:
+def test_utilisation_drives_a_decode_bound_service_to_its_cap() -> None:
     requests = stream(12.0, 600)
     outcome = play(requests, KedaScaler("utilization", 0.5, 16), 20.0, Engine(), Promise(), warm_up_s=60.0, most=16)
-    assert outcome.changes > 0
+    assert outcome.gpu_hours == pytest.approx(16 * 540 / 3600, rel=0.05)
 
 
 def test_the_oracle_with_more_room_misses_less() -> None:
