@@ -24,7 +24,7 @@ PATIENCE_S = 120.0
 @click.command()
 @click.option("--requests", type=click.IntRange(1), default=60, show_default=True, help="Requests of each client.")
 @click.option(
-    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Times each way is run, in turn."
+    "--rounds", type=click.IntRange(1), default=5, show_default=True, help="Times each way is run, in turn."
 )
 @bench_options
 def command(requests: int, rounds: int, as_json: bool, report: Path | None) -> None:
@@ -116,9 +116,9 @@ def _until_ready(executor: Any) -> None:
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Squads over each opponent: below one is better for latency, above one for throughput."""
+    """Squads over each opponent, medians over rounds: below one is better for latency, above for throughput."""
     mean = {
-        (mode, field): float(np.mean([row[field] for row in rows if row["policy"] == mode]))
+        (mode, field): float(np.median([row[field] for row in rows if row["policy"] == mode]))
         for mode in MODES
         for field in ("mean_ms", "p99_ms", "requests_per_s", "scheduler_us_per_segment")
     }
