@@ -19,7 +19,7 @@ from dure.model.report import Desired, Observed, Report
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant
 from dure.model.units import Instant, Micros, Seconds
-from dure.model.workload import WorkloadRecord, WorkloadStatus
+from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
 
 
 class Clock(Protocol):
@@ -37,6 +37,10 @@ class ClusterPort(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    def tend(self) -> None:
+        """Finish what an earlier call or an earlier process began: objects to make, gangs to bind to the end."""
+        ...
 
     def fetch_state(self) -> ClusterState:
         """Nodes and pods as of one moment."""
@@ -151,8 +155,14 @@ class StorePort(Protocol):
         ...
 
     def list_workloads(
-        self, *, ended: bool | None = None, tenant: str | None = None
-    ) -> tuple[WorkloadRecord, ...]: ...
+        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+    ) -> tuple[WorkloadRecord, ...]:
+        """With `since_s` of the ended ones only those that finished at or after it."""
+        ...
+
+    def count_workloads(self) -> dict[Phase, int]:
+        """How many there are in each phase, however many that is."""
+        ...
 
     def commit(
         self,

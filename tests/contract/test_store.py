@@ -111,6 +111,17 @@ def test_lists_are_sorted_by_submission_and_filtered(store: StorePort) -> None:
     assert [one.name for one in store.list_workloads(ended=True)] == ["a-late"]
 
 
+def test_phases_are_counted_and_the_lately_ended_can_be_asked_for(store: StorePort) -> None:
+    early, late = store.create_workload(record("early")), store.create_workload(record("late"))
+    store.create_workload(record("open"))
+    for one, finished_s in ((early, 10.0), (late, 20.0)):
+        status = msgspec.structs.replace(one.status, phase=Phase.DONE, finished_s=finished_s)
+        store.commit([Change(one.uid, one.version, status)])
+    assert store.count_workloads() == {Phase.DONE: 2, Phase.PENDING: 1}
+    assert [one.name for one in store.list_workloads(ended=True, since_s=15.0)] == ["late"]
+    assert [one.name for one in store.list_workloads(since_s=15.0)] == ["late", "open"]
+
+
 def test_a_change_of_an_old_version_is_left_out_whole(store: StorePort) -> None:
     kept = store.create_workload(record("train-1"))
     other = store.create_workload(record("train-2"))

@@ -14,7 +14,7 @@ from dure.model.decision import Bind, Decision, Evict, Hold, Resize
 from dure.model.errors import Conflict, Temporary
 from dure.model.fleet import PoolSpec
 from dure.model.report import Desired, DeviceView, Observed, Report
-from dure.pack import pack, pools_of
+from dure.pack import Memory, pack, pools_of
 from dure.ports import Clock, ClusterPort, PlanePort
 
 # Figures count as fresh for several minutes, so a quiet cluster may be quiet for one.
@@ -36,19 +36,22 @@ class Agent:
         self._told: dict[str, tuple[str, Hold]] = {}
         self._unsent: list[Decision] = []
         self._packed = ""
+        self._memory = Memory()
+        self._conflicted = False
         self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
         self._sent: Report | None = None
 
     def cycle(self) -> bool:
         """Answers whether anything was done here; the plane being away is not an error."""
+        self.cluster.tend()
         observed = self.cluster.fetch_observed()
         changed = self._converge({one.uid: one for one in observed})
         state = self.cluster.fetch_state()
         if state.version != self._packed:
-            decisions = pack(state, self.catalogue)
+            decisions = pack(state, self.catalogue, self._memory)
             if self._act(decisions):
                 changed, state = True, self.cluster.fetch_state()
-            self._packed = state.version
+            self._packed = "" if self._conflicted else state.version
         self._report(state, self.cluster.fetch_observed() if changed else observed)
         return changed
 
@@ -72,6 +75,7 @@ class Agent:
 
     def _act(self, decisions: Sequence[Decision]) -> bool:
         """Resizes and evictions first, then gangs one by one: a conflict spoils one gang and is tried again."""
+        self._conflicted = False
         evicts = [one for one in decisions if isinstance(one, Evict)]
         if evicts:
             self.cluster.evict(evicts)
@@ -85,6 +89,7 @@ class Agent:
                     self.cluster.resize(resizes)
                 self.cluster.bind(binds)
             except Conflict:
+                self._conflicted = True
                 continue
             self._unsent.extend(group)
             acted = True

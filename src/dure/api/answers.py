@@ -12,6 +12,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 from litestar import Request, Response
 from litestar.params import PathParameter, QueryParameter
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from dure.api.problems import PreconditionFailed
 from dure.model.errors import InvalidInput
@@ -27,7 +28,7 @@ NameFilter = Annotated[
 ]
 
 _ENCODER = msgspec.json.Encoder()
-_JSON = "application/json"
+_JSON = b"application/json"
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -37,19 +38,48 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     next: str | None = None
 
 
-def one(request: Request[Any, Any, Any], value: T, tag: str = "", *, status: int = 200) -> Response[T]:
+class Encoded(Response[Any]):
+    """Bytes that go out as they are. Litestar's own response would build, merge and encode headers known already.
+
+    Its constructor is left out on purpose: nothing but `to_asgi_response` is ever asked of it, and GET of one
+    workload is meant to cost little more than a handler that does nothing.
+    """
+
+    def __init__(self, body: bytes, status: int, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        self._body = body
+        length = str(len(body)).encode()
+        self._start = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [(b"content-type", _JSON), (b"content-length", length), *headers] if body else [*headers],
+        }
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> ASGIApp:  # type: ignore[override]  # it is the application
+        return self._send
+
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send(self._start)  # type: ignore[arg-type]  # the type names its keys one by one
+        await send({"type": "http.response.body", "body": self._body, "more_body": False})
+
+
+def one(
+    request: Request[Any, Any, Any], value: T, tag: str = "", *, status: int = 200, location: str = ""
+) -> Response[T]:
     """A single record; 304 when the caller has it already."""
     body = _ENCODER.encode(value)
     etag = f'"{tag or hashlib.blake2b(body, digest_size=9).hexdigest()}"'
-    known = request.headers.get("if-none-match")
+    headers = [(b"etag", etag.encode())]
+    if location:
+        headers.append((b"location", location.encode()))
+    known = _if_none_match(request)
     if known is not None and names(known, etag):
-        return _response(b"", 304, {"etag": etag})
-    return _response(body, status, {"etag": etag})
+        return Encoded(b"", 304, headers)
+    return Encoded(body, status, headers)
 
 
 def plain(value: T, *, status: int = 200) -> Response[T]:
     """An answer that has no identity of its own, such as a plan."""
-    return _response(_ENCODER.encode(value), status, {})
+    return Encoded(_ENCODER.encode(value), status)
 
 
 def page(items: Sequence[T], limit: int, after: str | None, cursor: Callable[[T], str]) -> Response[Page[T]]:
@@ -77,5 +107,8 @@ def names(header: str, etag: str) -> bool:
     return header.strip() == "*" or any(part.strip().removeprefix("W/") == etag for part in header.split(","))
 
 
-def _response(body: bytes, status: int, headers: dict[str, str]) -> Response[Any]:
-    return Response(body, status_code=status, media_type=_JSON, headers=headers)
+def _if_none_match(request: Request[Any, Any, Any]) -> str | None:
+    for name, value in request.scope["headers"]:
+        if name == b"if-none-match":
+            return value.decode("latin-1")
+    return None

@@ -7,15 +7,11 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
-from litestar import Litestar, MediaType
+from litestar import Litestar
 from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
-from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
-from litestar.openapi.spec import Components, SecurityScheme
 
-import dure
-from dure.api import login, problems
+from dure.api import login, openapi, problems
 from dure.api.auth import Keys
 from dure.api.backend import Backend
 from dure.api.gate import Gate
@@ -56,10 +52,11 @@ def create_app(
         exception_handlers={Exception: problems.handle},
         lifespan=[_background],
         logging_config=None,
-        openapi_config=_openapi(),
+        openapi_config=openapi.config(),
         request_max_body_size=MAX_BODY,
         state=State({STATE_KEY: service}),
     )
+    openapi.document_problems(litestar)
     return App(Gate(litestar, keys, service.metrics, hosts), litestar, service)  # type: ignore[arg-type]
 
 
@@ -74,16 +71,3 @@ async def _background(app: Litestar) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _openapi() -> OpenAPIConfig:
-    return OpenAPIConfig(
-        title="Dure",
-        version=dure.__version__,
-        description="Pools the accelerators of many clusters. Errors are problem+json with a reason and a remedy.",
-        path="/schema",
-        render_plugins=[JsonRenderPlugin(path=["/", "/openapi.json"], media_type=MediaType.JSON)],
-        use_handler_docstrings=True,
-        security=[{"token": []}],
-        components=Components(security_schemes={"token": SecurityScheme(type="http", scheme="bearer")}),
-    )

@@ -20,9 +20,19 @@ from dure.cli.state import remove_address, state_option, write_address
     "--fleet", "fleet_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Fleet file."
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the demo's workloads and chances.")
+@click.option(
+    "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; SQLite in the state folder."
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser.")
 def command(
-    state: Path, host: str, port: int, speed: float, fleet_file: Path | None, seed: int, open_browser: bool
+    state: Path,
+    host: str,
+    port: int,
+    speed: float,
+    fleet_file: Path | None,
+    seed: int,
+    store_url: str,
+    open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
 
@@ -32,6 +42,7 @@ def command(
     Example:
       dure up
       dure up --state ./demo --port 8000 --speed 1
+      dure up --store postgresql://dure@localhost/dure
     """
     from dure.api.app import create_app
     from dure.api.auth import Keys, fetch_token
@@ -43,9 +54,9 @@ def command(
 
     fleet, catalogue = fleet_and_catalogue(fleet_file)
     with hold(state):
-        live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed)
+        live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
         keys = Keys(fetch_token(state / "token"))
-        server = Server(create_app(live.desk, keys, pages=pages()), *open_socket(host, port))
+        server = Server(create_app(live.desk, keys, pages=pages(), hosts=[host]), *open_socket(host, port))
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())

@@ -42,10 +42,12 @@ class Saved(msgspec.Struct, frozen=True):
 class LiveFleet:
     """Owns the loop's thread. `desk` is what the API serves."""
 
-    def __init__(self, fleet: Fleet, catalogue: Catalogue, state: Path, *, speed: float, seed: int = 1) -> None:
+    def __init__(
+        self, fleet: Fleet, catalogue: Catalogue, state: Path, *, speed: float, seed: int = 1, store_url: str = ""
+    ) -> None:
         state.mkdir(parents=True, exist_ok=True)
         self._file = state / "world.msgpack"
-        self.store: SqlStore = open_store(f"sqlite:///{state / 'dure.db'}")
+        self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
         self._real = RealClock()
         saved = self._load()
         self.clock = ScaledClock(speed, saved.now_s if saved else self._real.now())

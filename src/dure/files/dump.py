@@ -41,7 +41,12 @@ def dump_yaml(documents: Iterable[Any]) -> str:
 
 
 def to_json(value: Kinded) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(to_dict(value)), indent=2)
+    """JSON that is also YAML: line breaks that only YAML knows are escaped, or its reader would fold them."""
+    text = msgspec.json.format(msgspec.json.encode(to_dict(value)), indent=2).decode()
+    return text.translate(_YAML_BREAKS).encode()
+
+
+_YAML_BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 class _Dumper(yaml.SafeDumper):

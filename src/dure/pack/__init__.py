@@ -1,10 +1,14 @@
 """Local: which node, which device, which slice. Pure: ClusterState -> decisions.
 
-`room` is what is free, `fit` what a demand would take of one device, `bestfit` the choice, `pools` what the plane
-is told of it all.
+`packer` decides for a live cluster: `room` is what is free, `fit` what a demand would take, `seating` the choice,
+`clearing` preemption and moves, `defrag` plans, `burst` elastic slices, `pools` what the plane is told of it all.
+`grid` is the same policy as arrays for large clusters and long streams; `worth` turns the demand `mix` into the
+prices that both use.
 """
 
-from dure.pack.bestfit import pack
+from dure.pack.memory import Memory
+from dure.pack.packer import pack
 from dure.pack.pools import pools_of
+from dure.pack.seating import PackSettings
 
-__all__ = ["pack", "pools_of"]
+__all__ = ["Memory", "PackSettings", "pack", "pools_of"]

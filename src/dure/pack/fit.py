@@ -12,12 +12,16 @@ from dure.model.demand import Demand, on_class
 from dure.model.reason import Reason, Verdict
 from dure.model.units import WHOLE_MILLI, gib, percent
 from dure.pack.room import DeviceRoom, NodeRoom, whole_slice
+from dure.pack.slots import best_start, free_starts
 
 _SHARED_FIRST = (ShareMode.MIG, ShareMode.VNPU, ShareMode.MPS, ShareMode.TIMESLICE, ShareMode.EXCLUSIVE)
 
 
-def fits_node(pod: Pod, room: NodeRoom, catalogue: Catalogue) -> tuple[Slice, ...] | Verdict:
-    """The slices that `pod` would hold on this node, or the first clash in the order in which a person would ask."""
+Seats = list[tuple[Slice, ...]]
+
+
+def fits_node(pod: Pod, room: NodeRoom, catalogue: Catalogue) -> Seats | Verdict:
+    """Every way in which `pod` could sit on this node, or the first clash, in the order a person would ask."""
     node = room.node
     clash = _host_clash(pod, room)
     if clash is not None:
@@ -54,7 +58,7 @@ def _host_clash(pod: Pod, room: NodeRoom) -> Verdict | None:
     return None
 
 
-def _whole(pod: Pod, where: str, devices: list[DeviceRoom]) -> tuple[Slice, ...] | Verdict:
+def _whole(pod: Pod, where: str, devices: list[DeviceRoom]) -> Seats | Verdict:
     big = [room for room in devices if room.profile.memory_mib >= pod.demand.memory_mib]
     if not big:
         largest = max((room.profile.memory_mib for room in devices), default=0)
@@ -64,39 +68,54 @@ def _whole(pod: Pod, where: str, devices: list[DeviceRoom]) -> tuple[Slice, ...]
     if len(free) < pod.demand.devices:
         wanted = f"{pod.demand.devices} whole devices on one node"
         return Verdict(where, Reason.NO_CAPACITY, wanted, f"{where} has {len(free)} free")
-    return tuple(whole_slice(room) for room in _linked(free, pod.demand.devices))
+    order = {room.device.id: at for at, room in enumerate(devices)}
+    return [tuple(whole_slice(room) for room in _linked(free, pod.demand.devices, order))]
 
 
-def _linked(free: list[DeviceRoom], count: int) -> list[DeviceRoom]:
-    """Devices of one link group if one is large enough (the smallest such), else the fewest groups."""
+def _linked(free: list[DeviceRoom], count: int, order: dict[str, int]) -> list[DeviceRoom]:
+    """Neighbours in one link group if there is such a run (the tightest), else one group, else few groups."""
     groups: dict[int, list[DeviceRoom]] = {}
     for room in free:
         groups.setdefault(room.device.link_group, []).append(room)
+    runs = [run for group in groups.values() for run in _runs(group, order) if len(run) >= count]
+    if runs:
+        return min(runs, key=lambda run: (len(run), order[run[0].device.id]))[:count]
     enough = [group for group in groups.values() if len(group) >= count]
     if enough:
-        return min(enough, key=lambda group: (len(group), group[0].device.id))[:count]
-    largest_first = sorted(groups.values(), key=lambda group: (-len(group), group[0].device.id))
+        return min(enough, key=lambda group: (len(group), order[group[0].device.id]))[:count]
+    largest_first = sorted(groups.values(), key=lambda group: (-len(group), order[group[0].device.id]))
     return [room for group in largest_first for room in group][:count]
 
 
-def _shared(pod: Pod, node: NodeRoom, devices: list[DeviceRoom], catalogue: Catalogue) -> tuple[Slice, ...] | Verdict:
-    """The fullest device that still has room; ties go to the one with the least memory left."""
-    best: tuple[tuple[int, int, str], Slice] | None = None
+def _runs(group: list[DeviceRoom], order: dict[str, int]) -> list[list[DeviceRoom]]:
+    runs: list[list[DeviceRoom]] = []
+    for room in group:
+        if runs and order[room.device.id] == order[runs[-1][-1].device.id] + 1:
+            runs[-1].append(room)
+        else:
+            runs.append([room])
+    return runs
+
+
+def _shared(pod: Pod, node: NodeRoom, devices: list[DeviceRoom], catalogue: Catalogue) -> Seats | Verdict:
+    """One seat for each device that can take the pod; of devices in the same state the first."""
+    seats: Seats = []
     nearest: Verdict | None = None
+    blank: set[tuple[str, ShareMode]] = set()
     for room in devices:
+        if room.empty:
+            if (room.device.class_name, room.mode) in blank:
+                continue
+            blank.add((room.device.class_name, room.mode))
         reference = catalogue.accelerator(pod.classes[0])
         demand = on_class(pod.demand, room.profile, reference)
         answer = fits_device(pod, demand, room, node.node.share)
-        if isinstance(answer, Verdict):
+        if isinstance(answer, Slice):
+            seats.append((answer,))
+        else:
             nearest = nearest or answer
-            continue
-        rank = (room.compute_milli - answer.compute_milli, room.memory_mib, room.device.id)
-        if best is None or rank < best[0]:
-            best = (rank, answer)
-    if best is not None:
-        return (best[1],)
     where = node.node.name
-    return nearest or Verdict(where, Reason.NO_CAPACITY, "a healthy device", f"{where} has none")
+    return seats or nearest or Verdict(where, Reason.NO_CAPACITY, "a healthy device", f"{where} has none")
 
 
 def fits_device(pod: Pod, demand: Demand, room: DeviceRoom, offered: tuple[ShareMode, ...]) -> Slice | Verdict:
@@ -175,7 +194,7 @@ def _geometric(demand: Demand, room: DeviceRoom, mode: ShareMode, geometry: Geom
         wanted = f"{gib(demand.memory_mib)} and {percent(demand.compute_milli)}"
         return Verdict(where, Reason.MEMORY_TOO_SMALL, wanted, f"largest slice is {gib(largest)}")
     for profile in sorted(covering, key=lambda one: (one.slots, one.compute_slices, one.name)):
-        start = _best_start(profile, room, geometry)
+        start = _start(profile, room, geometry)
         if start is not None:
             return Slice(
                 device=where,
@@ -193,24 +212,16 @@ def _geometric(demand: Demand, room: DeviceRoom, mode: ShareMode, geometry: Geom
     )
 
 
-def _best_start(profile: SliceProfile, room: DeviceRoom, geometry: Geometry) -> int | None:
-    """The legal free start that leaves the most placements open for later."""
-    free = _free_starts(profile, room, geometry)
-    width = (1 << profile.slots) - 1
-    return max(free, key=lambda start: (_open_after(room.mask | (width << start), geometry), -start), default=None)
+def _start(profile: SliceProfile, room: DeviceRoom, geometry: Geometry) -> int | None:
+    """The best of the legal free starts, if the device may hold one more of this profile."""
+    return best_start(geometry, profile, room.mask) if _free_starts(profile, room, geometry) else None
 
 
 def _free_starts(profile: SliceProfile, room: DeviceRoom, geometry: Geometry) -> list[int]:
     left = geometry.compute_slices - room.compute_slices
     if profile.compute_slices > left or room.instances.get(profile.name, 0) >= profile.max_instances:
         return []
-    width = (1 << profile.slots) - 1
-    return [start for start in profile.starts if not room.mask & (width << start)]
-
-
-def _open_after(mask: int, geometry: Geometry) -> int:
-    """Slots still reachable by each profile, so that large ones weigh more."""
-    return sum(profile.slots for profile in geometry.profiles for one in profile.masks() if not mask & one)
+    return free_starts(profile, room.mask)
 
 
 def largest_free(room: DeviceRoom, mode: ShareMode) -> int:

@@ -5,6 +5,7 @@ Built once per call of `pack`; placing and releasing change only the device and 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 
 from dure.model.accelerator import AcceleratorProfile, ShareMode
@@ -73,6 +74,8 @@ class NodeRoom:
         self.cpu_milli = node.cpu_milli
         self.memory_mib = node.memory_mib
         self.tenants: dict[str, int] = {}
+        self.workloads: dict[str, int] = {}
+        self.pods: dict[str, int] = {}
         self.walled = 0
 
     @property
@@ -98,6 +101,8 @@ class NodeRoom:
         self.cpu_milli -= sign * pod.demand.cpu_milli
         self.memory_mib -= sign * pod.demand.host_memory_mib
         _count(self.tenants, pod.tenant, sign)
+        _count(self.workloads, pod.workload, sign)
+        _count(self.pods, pod.name, sign)
         self.walled += sign * (pod.isolation in (Isolation.OWN_NODE, Isolation.OWN_CLUSTER))
 
 
@@ -114,6 +119,16 @@ def rooms_of(state: ClusterState, catalogue: Catalogue) -> dict[str, NodeRoom]:
         if pod.holds and pod.node in rooms:
             rooms[pod.node].take(pod, pod.slices)
     return rooms
+
+
+def copied(room: NodeRoom) -> NodeRoom:
+    """The same room to try things out in."""
+    twin = copy.copy(room)
+    twin.devices = {name: copy.copy(device) for name, device in room.devices.items()}
+    for device in twin.devices.values():
+        device.instances, device.tenants = dict(device.instances), dict(device.tenants)
+    twin.tenants, twin.workloads, twin.pods = dict(room.tenants), dict(room.workloads), dict(room.pods)
+    return twin
 
 
 def whole_slice(room: DeviceRoom) -> Slice:

@@ -50,8 +50,8 @@ class Draft:
             return set()
         return {home.cluster for home in (old.placement, new.placement) if home is not None}
 
-    def change(self, now_s: Instant) -> Change:
-        events = _events(self.before, self.status, now_s)
+    def change(self, now_s: Instant, currency: str) -> Change:
+        events = _events(self.before, self.status, now_s, currency)
         return Change(
             self.before.uid, self.before.version, self.status, tuple(self.entries), events, tuple(self.charges)
         )
@@ -103,18 +103,19 @@ def _holds(status: WorkloadStatus) -> bool:
     return status.phase in (Phase.STARTING, Phase.RUNNING)
 
 
-def _events(before: WorkloadRecord, status: WorkloadStatus, now_s: Instant) -> tuple[Event, ...]:
+def _events(before: WorkloadRecord, status: WorkloadStatus, now_s: Instant, currency: str) -> tuple[Event, ...]:
     """What a person would want to hear of this change; nothing for mere progress."""
     old, name = before.status, before.name
     home = status.placement or old.placement
     where = f"{home.cluster}/{home.pool}" if home else ""
     told: list[tuple[str, str, Level]] = []
     if status.generation != old.generation and status.placement:
-        told.append(("Placed", f"{name} goes to {where} for {show(status.placement.bill.total)}", Level.INFO))
+        price = show(status.placement.bill.total, currency)
+        told.append(("Placed", f"{name} goes to {where}, expected at {price}", Level.INFO))
     if status.leaving_s is not None and old.leaving_s is None:
         told.append(("Leaving", f"{name} leaves {where}: {status.message}", Level.WARNING))
     if status.phase is not old.phase:
-        told.extend(_phase_told(before, status, where))
+        told.extend(_phase_told(before, status, where, currency))
     return tuple(
         Event(now_s, kind, message, level=level, tenant=before.spec.tenant, workload=name,
               cluster=home.cluster if home else "")
@@ -122,7 +123,9 @@ def _events(before: WorkloadRecord, status: WorkloadStatus, now_s: Instant) -> t
     )  # fmt: skip
 
 
-def _phase_told(before: WorkloadRecord, status: WorkloadStatus, where: str) -> list[tuple[str, str, Level]]:
+def _phase_told(
+    before: WorkloadRecord, status: WorkloadStatus, where: str, currency: str
+) -> list[tuple[str, str, Level]]:
     name = before.name
     match status.phase:
         case Phase.HELD:
@@ -131,7 +134,7 @@ def _phase_told(before: WorkloadRecord, status: WorkloadStatus, where: str) -> l
         case Phase.RUNNING:
             return [("Running", f"{name} runs on {where}", Level.INFO)]
         case Phase.DONE:
-            return [("Done", f"{name} is done; it cost {show(status.spent_micros)}", Level.INFO)]
+            return [("Done", f"{name} is done; it cost {show(status.spent_micros, currency)}", Level.INFO)]
         case Phase.FAILED:
             return [("Failed", f"{name} failed on {where}: {status.message or 'no message'}", Level.WARNING)]
         case _:

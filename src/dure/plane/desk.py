@@ -20,7 +20,7 @@ from dure.model.units import DAY_S, Instant
 from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus
 from dure.plane.answers import plan_of, why_of
 from dure.plane.observe import Observer
-from dure.plane.status import Spent, status_of
+from dure.plane.status import Past, Spent, status_of
 from dure.ports import Change, Clock, StorePort
 
 _ATTEMPTS = 8
@@ -87,10 +87,13 @@ class Desk:
         return why_of(record, journal, self.snapshot(), self.observer.fleet.currency)
 
     def status(self) -> FleetStatus:
-        ended = self.store.list_workloads(ended=True)
-        charges = self.store.list_charges(0, int(self.now() // DAY_S) + 1)
+        """Costs the same however long the fleet has run: promises are counted over the last day."""
+        now_s = self.now()
+        recent = self.store.list_workloads(ended=True, since_s=now_s - DAY_S)
+        charges = self.store.list_charges(0, int(now_s // DAY_S) + 1)
         spent = Spent(sum(one.micros for one in charges), sum(one.carbon_mg for one in charges) / 1000)
-        return status_of(self.snapshot(), self.observer.fleet, self.speed, ended, spent)
+        past = Past(self.store.count_workloads(), recent, spent)
+        return status_of(self.snapshot(), self.observer.fleet, self.speed, past)
 
     def snapshot(self) -> Snapshot:
         """The world as it is now; nothing is decided and nothing written."""

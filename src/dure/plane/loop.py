@@ -62,7 +62,7 @@ class Plane:
             billed(drafts, snapshot)
             if seen != self._looked_at:
                 decided(drafts, self.decide(snapshot), digest(snapshot), now_s)
-        changes = [draft.change(now_s) for draft in drafts if draft.changed]
+        changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
         try:
             lost = self.store.commit(changes, token=token) if changes else ()
         except Conflict:

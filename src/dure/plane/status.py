@@ -23,13 +23,18 @@ class Spent(NamedTuple):
     carbon_g: float = 0.0
 
 
-def status_of(
-    snapshot: Snapshot, fleet: Fleet, speed: float, ended: Sequence[WorkloadRecord], spent: Spent
-) -> FleetStatus:
-    """`ended` are the workloads that are over; with the open ones of the snapshot they count for SLOs."""
+class Past(NamedTuple):
+    """What the snapshot does not hold: how many there are in each phase, who ended lately, what was spent."""
+
+    phases: dict[Phase, int]
+    recent: Sequence[WorkloadRecord]
+    spent: Spent
+
+
+def status_of(snapshot: Snapshot, fleet: Fleet, speed: float, past: Past) -> FleetStatus:
     clusters = tuple(_cluster(info, snapshot, fleet) for info in snapshot.clusters)
-    phases = Counter(record.status.phase for record in (*snapshot.records, *ended))
-    attained = attainment_of((*snapshot.records, *ended), snapshot.now_s)
+    phases = Counter(past.phases)
+    attained = attainment_of((*snapshot.records, *past.recent), snapshot.now_s)
     totals = Totals(
         devices=sum(one.devices for one in clusters),
         used_milli=sum(one.used_milli for one in clusters),
@@ -42,8 +47,8 @@ def status_of(
         power_w=sum(one.power_w for one in clusters),
         cost_per_hour_micros=sum(one.cost_per_hour_micros for one in clusters),
         carbon_g_per_hour=sum(one.carbon_g_per_hour for one in clusters),
-        spent_micros=spent.micros,
-        spent_carbon_g=spent.carbon_g,
+        spent_micros=past.spent.micros,
+        spent_carbon_g=past.spent.carbon_g,
         slo_attainment=attained.serving,
     )
     return FleetStatus(

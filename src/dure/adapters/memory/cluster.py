@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from dure.adapters.legality import check_binds, check_mode
 from dure.adapters.memory import nodes, observe, pods, provision, serving, world
 from dure.adapters.memory.laws import DEMO, Hazards, Laws
-from dure.adapters.memory.legality import check_binds, check_mode
 from dure.adapters.memory.world import Happening, Kind, Work, World
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, PodPhase
@@ -54,6 +54,9 @@ class MemoryCluster:
     @property
     def name(self) -> str:
         return self._world.cluster
+
+    def tend(self) -> None:
+        """Nothing is ever half done here."""
 
     def fetch_state(self) -> ClusterState:
         with self._lock:
@@ -97,7 +100,7 @@ class MemoryCluster:
     def bind(self, binds: Sequence[Bind]) -> None:
         with self._lock:
             world = self._present()
-            check_binds(world, self._laws, binds)
+            check_binds(world, self._laws.catalogue, binds)
             pods.start(world, self._laws, binds)
 
     def evict(self, evicts: Sequence[Evict]) -> None:
@@ -194,7 +197,6 @@ def _replace(world: World, before: Work, desired: Desired) -> None:
     pods.remove(world, before)
     work = pods.create(world, desired, max(desired.done_s, before.base_s))
     work.requests, work.requests_good, work.counted_s = before.requests, before.requests_good, before.counted_s
-    work.stamp = before.stamp
 
 
 def _is_on(world: World, happening: Happening) -> bool:

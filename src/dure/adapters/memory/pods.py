@@ -18,7 +18,7 @@ from dure.adapters.memory.world import Kind, Work, World
 from dure.model.cluster import Node, Pod, PodPhase
 from dure.model.decision import Bind
 from dure.model.report import Desired
-from dure.model.units import HOUR_S, Instant, Seconds
+from dure.model.units import HOUR_S, Seconds
 from dure.model.workload import Workload, WorkloadType
 
 # Part of a cold load that is left when the weights are on the node's disk, or somewhere in the cluster.
@@ -37,7 +37,7 @@ def pod_name(desired: Desired, index: int) -> str:
 
 
 def create(world: World, desired: Desired, base_s: Seconds) -> Work:
-    work = Work(desired=desired, pods=[], base_s=base_s)
+    work = Work(desired=desired, pods=[], base_s=base_s, stamp=world.new_stamp())
     world.works[desired.uid] = work
     for index in range(desired.placement.replicas or desired.spec.size):
         work.pods.append(_create_pod(world, work, index))
@@ -60,7 +60,7 @@ def remove(world: World, work: Work) -> None:
     for name in work.pods:
         world.drop_pod(name)
     work.pods = []
-    interrupt(work, world.now_s)
+    interrupt(world, work)
 
 
 def start(world: World, laws: Laws, binds: Sequence[Bind]) -> None:
@@ -102,7 +102,7 @@ def on_pod_crash(world: World, laws: Laws, name: str) -> None:
 
 def on_work_crash(world: World, laws: Laws, work: Work) -> None:
     """Back to the last checkpoint, on the same nodes, a limited number of times."""
-    interrupt(work, world.now_s)
+    interrupt(world, work)
     work.attempts += 1
     if work.attempts > laws.hazards.restarts:
         on_work_end(world, work, PodPhase.FAILED, f"crashed {work.attempts} times")
@@ -117,7 +117,7 @@ def on_work_end(world: World, work: Work, phase: PodPhase, message: str) -> None
     if phase is PodPhase.SUCCEEDED and work.since_s is not None:
         work.base_s += (world.now_s - work.since_s) * work.speed
         work.since_s = None
-    interrupt(work, world.now_s)
+    interrupt(world, work)
     work.finished_s = world.now_s
     work.message = message
     for name in work.pods:
@@ -137,11 +137,11 @@ def lose(world: World, pod: Pod, why: str) -> None:
     work.lost = work.message = why
 
 
-def interrupt(work: Work, now_s: Instant) -> None:
+def interrupt(world: World, work: Work) -> None:
     """Keep what is safe; nothing foreseen for this run happens any more."""
-    work.base_s = work.safe_s(now_s)
+    work.base_s = work.safe_s(world.now_s)
     work.since_s = None
-    work.stamp += 1
+    work.stamp = world.new_stamp()
 
 
 def true_s(seed: int, spec: Workload, sigma: float) -> Seconds:

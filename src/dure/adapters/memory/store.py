@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -15,7 +15,7 @@ from dure.model.policy import Policy
 from dure.model.report import Report
 from dure.model.tenant import Tenant
 from dure.model.units import Instant, Seconds
-from dure.model.workload import WorkloadRecord
+from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import Change, Charge
 
 
@@ -75,13 +75,22 @@ class MemoryStore:
             raise NotFound(f"no workload '{name}'", remedy=f"Did you mean {' or '.join(close)}?" if close else "")
         return self._records[uid]
 
-    def list_workloads(self, *, ended: bool | None = None, tenant: str | None = None) -> tuple[WorkloadRecord, ...]:
+    def list_workloads(
+        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+    ) -> tuple[WorkloadRecord, ...]:
         if ended is False:
             found = self._list_open()
         else:
             kept = (one for one in self._records.values() if ended is None or one.status.phase.ended)
             found = _sorted(kept)
+        if since_s is not None:
+            found = tuple(
+                one for one in found if not one.status.phase.ended or (one.status.finished_s or 0) >= since_s
+            )
         return found if tenant is None else tuple(one for one in found if one.spec.tenant == tenant)
+
+    def count_workloads(self) -> dict[Phase, int]:
+        return dict(Counter(record.status.phase for record in self._records.values()))
 
     def commit(
         self,

@@ -48,8 +48,8 @@ class Happening(msgspec.Struct, frozen=True, array_like=True, order=True):
 class Work(msgspec.Struct):
     """One workload here. `base_s` is safe work up to `since_s`; from there on it runs at `speed`.
 
-    `stamp` rises whenever the run is interrupted, so that what was foreseen for it no longer happens; `touched` is
-    another number whenever a pod of it has changed.
+    `stamp` is a new one whenever the run is interrupted, so that what was foreseen for it no longer happens;
+    `touched` is another number whenever a pod of it has changed.
     """
 
     desired: Desired
@@ -98,6 +98,11 @@ class World(msgspec.Struct):
     touches: int = 0
     holders: dict[str, list[str]] = {}
     due: dict[str, int] = {}
+
+    def new_stamp(self) -> int:
+        """A number that nothing foreseen so far carries, not even for an earlier life of the same workload."""
+        self.seq += 1
+        return self.seq
 
     def foresee(self, at_s: Instant, kind: Kind, subject: str, stamp: int = 0) -> None:
         self.seq += 1

@@ -30,11 +30,20 @@ def record_row(record: WorkloadRecord) -> dict[str, object]:
         "uid": record.uid,
         "name": record.name,
         "tenant": record.spec.tenant,
-        "ended": int(record.status.phase.ended),
         "submitted_s": record.status.submitted_s,
         "version": record.version,
         "spec": encode(record.spec),
-        "status": encode(record.status),
+        **status_row(record.status),
+    }
+
+
+def status_row(status: WorkloadStatus) -> dict[str, object]:
+    """The columns that follow from a status."""
+    return {
+        "phase": status.phase.value,
+        "ended": int(status.phase.ended),
+        "finished_s": status.finished_s,
+        "status": encode(status),
     }
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
-from sqlalchemy import Connection, Engine, Select, select
+from sqlalchemy import Connection, Engine, Select, func, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from dure.adapters.store import tables as t
+from dure.adapters.store.freshness import freshness_of
 from dure.adapters.store.rows import (
     DECODERS,
     charge_rows,
@@ -20,6 +21,7 @@ from dure.adapters.store.rows import (
     event_of,
     record_of,
     record_row,
+    status_row,
     upsert,
 )
 from dure.model.decision import JournalEntry
@@ -29,10 +31,12 @@ from dure.model.policy import Policy
 from dure.model.report import Report
 from dure.model.tenant import Tenant
 from dure.model.units import Instant, Seconds
-from dure.model.workload import WorkloadRecord
+from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import Change, Charge
 
 _LEADER = "leader"
+# Looking for a similar name must not cost more than the answer is worth.
+_NAMES_COMPARED = 500
 
 
 class SqlStore:
@@ -40,8 +44,11 @@ class SqlStore:
         self.engine = engine
         self._reader = engine.execution_options(reads=True)
         self._listeners: list[Callable[[], None]] = []
+        self._fresh = freshness_of(engine)
 
     def close(self) -> None:
+        if self._fresh is not None:
+            self._fresh.close()
         self.engine.dispose()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
@@ -86,26 +93,46 @@ class SqlStore:
         return record
 
     def fetch_workload(self, name: str) -> WorkloadRecord:
+        if self._fresh is None:
+            return self._read_workload(name)
+        version = self._fresh.version()
+        record = self._fresh.recall(name, version)
+        if record is None:
+            record = self._read_workload(name)
+            self._fresh.remember(name, version, record)
+        return record
+
+    def _read_workload(self, name: str) -> WorkloadRecord:
         newest = select(t.workloads).where(t.workloads.c.name == name).order_by(t.workloads.c.submitted_s.desc())
         with self._read() as db:
             row = db.execute(newest.limit(1)).one_or_none()
             if row is not None:
                 return record_of(row)
-            names = db.execute(select(t.workloads.c.name).distinct().limit(10_000)).scalars().all()
+            lately = select(t.workloads.c.name).order_by(t.workloads.c.submitted_s.desc()).limit(_NAMES_COMPARED)
+            names = sorted(set(db.execute(lately).scalars()))
         close = difflib.get_close_matches(name, names, n=3)
         raise NotFound(
             f"no workload '{name}'",
             remedy=f"Did you mean {' or '.join(close)}?" if close else "See: dure get workloads",
         )
 
-    def list_workloads(self, *, ended: bool | None = None, tenant: str | None = None) -> tuple[WorkloadRecord, ...]:
+    def list_workloads(
+        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+    ) -> tuple[WorkloadRecord, ...]:
         query = select(t.workloads).order_by(t.workloads.c.submitted_s, t.workloads.c.name)
         if ended is not None:
             query = query.where(t.workloads.c.ended == int(ended))
         if tenant is not None:
             query = query.where(t.workloads.c.tenant == tenant)
+        if since_s is not None:
+            query = query.where((t.workloads.c.ended == 0) | (t.workloads.c.finished_s >= since_s))
         with self._read() as db:
             return tuple(record_of(row) for row in db.execute(query))
+
+    def count_workloads(self) -> dict[Phase, int]:
+        query = select(t.workloads.c.phase, func.count()).group_by(t.workloads.c.phase)
+        with self._read() as db:
+            return {Phase(phase): number for phase, number in db.execute(query)}
 
     # -- the loop's writes -----------------------------------------------------------------------------------------
 
@@ -242,11 +269,7 @@ class SqlStore:
 
     def _swap(self, db: Connection, change: Change) -> bool:
         where = (t.workloads.c.uid == change.uid) & (t.workloads.c.version == change.version)
-        values = {
-            "version": change.version + 1,
-            "ended": int(change.status.phase.ended),
-            "status": encode(change.status),
-        }
+        values = {"version": change.version + 1, **status_row(change.status)}
         return db.execute(t.workloads.update().where(where).values(**values)).rowcount == 1
 
     def _append(self, db: Connection, entries: Sequence[JournalEntry], events: Sequence[Event]) -> None:

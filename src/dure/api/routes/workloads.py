@@ -67,9 +67,7 @@ async def submit_workload(request: Request[Any, Any, Any], key: Key = "") -> Res
     backend = service_of(request).backend
     workload = await read_workload(request, backend)
     record = await asyncio.to_thread(backend.submit, workload, key)
-    response = one(request, record, tag_of(record), status=201)
-    response.headers["location"] = f"/v1/workloads/{record.name}"
-    return response
+    return one(request, record, tag_of(record), status=201, location=f"/v1/workloads/{record.name}")
 
 
 @post("/v1/plan", tags=["workloads"], status_code=200, operation_class=documented(WORKLOAD_BODY))

@@ -143,12 +143,13 @@ class Pane {
     }
   }
 
-  // Wide enough to see slices, and so that whole nodes fill the row.
+  // Wide enough to see slices, in as few rows as that allows, each with as many nodes as the others.
   blockWidth(width) {
     const nodes = new Set(this.devices.map((device) => device.node)).size || 1;
     const perNode = Math.ceil(this.devices.length / nodes) || 1;
     let best = BLOCK.least;
-    for (let inRow = nodes; inRow >= 1; inRow -= 1) {
+    for (let rows = 1; rows <= nodes; rows += 1) {
+      const inRow = Math.ceil(nodes / rows);
       const gaps = (inRow - 1) * BLOCK.nodeGap + inRow * (perNode - 1) * BLOCK.gap;
       const fitting = Math.floor((width - 2 - gaps) / (inRow * perNode));
       best = Math.max(best, Math.min(fitting, BLOCK.width));

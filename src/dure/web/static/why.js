@@ -48,10 +48,10 @@ function eta(why) {
 function reasons(lines) {
   if (!lines.length) return [];
   const rows = lines.map((line) =>
-    el("tr", {}, el("td", {}, line.where),
+    el("tr", {}, el("td", { class: "kind" }, line.where),
       el("td", {}, line.sentence, el("div", { class: "dim small" }, line.remedy ?? "")),
       el("td", { class: "reason" }, line.reason ?? "")));
-  return [el("h3", {}, "What spoke against each place"), el("table", {}, el("tbody", {}, ...rows))];
+  return [el("h3", {}, "Places it looked at"), el("table", {}, el("tbody", {}, ...rows))];
 }
 
 function home(placement, currency) {

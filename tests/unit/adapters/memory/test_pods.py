@@ -190,3 +190,19 @@ def test_a_workload_without_an_estimate_still_ends() -> None:
     bench.bind_whole("uid-t")
     bench.after(2000.0)
     assert bench.seen("uid-t").succeeded == 1
+
+
+def test_what_was_foreseen_for_a_deleted_workload_does_not_happen_to_its_next_life() -> None:
+    bench = Bench(BIG)
+    spec = training("t", duration_s=1000.0)
+    bench.port.apply(desired(spec))
+    bench.bind_whole("uid-t")
+    bench.after(502.0)
+    bench.port.delete("uid-t")
+    again = desired(spec)
+    bench.port.apply(replace(again, placement=replace(again.placement, generation=2)))
+    bench.bind_whole("uid-t")
+    bench.after(999.0)
+    assert bench.seen("uid-t").succeeded == 0, "the end of the first life is past"
+    bench.after(3.0)
+    assert bench.seen("uid-t").succeeded == 1

@@ -38,7 +38,7 @@ STORMY = Hazards(
 )
 BIG = pool("big", "big", nodes=2, nodes_max=3, devices=2)
 SMALL = pool("small", "small", nodes=2, devices=2, capacity=Capacity.SPOT, reclaim_per_hour=0.5)
-NAMES = st.sampled_from("abcdef")
+NAMES = st.sampled_from("abc")
 WHY = Verdict("test", Reason.PREEMPTED)
 
 
@@ -76,11 +76,16 @@ class World(RuleBasedStateMachine):
             return
         uid = data.draw(st.sampled_from(waiting))
         members = [pod for pod in state.pods if pod.uid == uid and pod.phase is PodPhase.PENDING]
-        devices = [(node.name, device) for node in state.nodes for device in node.devices]
+        members = members[: data.draw(st.sampled_from((len(members), 1)))]
+        devices = [(node.name, device) for node in state.nodes for device in node.devices[:1]]
+        if data.draw(st.booleans()):
+            devices = [
+                (node.name, dev) for node in state.nodes if node.pool == members[0].pool for dev in node.devices
+            ]
         if not devices:
             return
         homes = data.draw(st.lists(st.sampled_from(devices), min_size=len(members), max_size=len(members)))
-        start = data.draw(st.integers(0, 7))
+        start = data.draw(st.sampled_from((0, 0, 4, 7)))
         binds = [
             Bind(pod.name, uid, node, _slices(pod, device, start))
             for pod, (node, device) in zip(members, homes, strict=True)
@@ -193,7 +198,7 @@ def check_device(device: Device, parts: list[Slice]) -> None:
 def _slices(pod: Pod, device: Device, start: int) -> tuple[Slice, ...]:
     if pod.type is not WorkloadType.BATCH:
         return whole(device.id)
-    return (mig(device.id, "1g", start),) if pod.pool == "big" else (mps(device.id, 4 * GIB, 300),)
+    return (mig(device.id, "3g", start),) if pod.pool == "big" else (mps(device.id, 4 * GIB, 300),)
 
 
 TestWorld = World.TestCase

@@ -1,4 +1,4 @@
-"""Whether a set of binds may be made: the embedded cluster's own check of every rule.
+"""Whether a set of binds may be made: a cluster's own check of every rule, on the embedded one and on a real one.
 
 Deliberately not the code that `pack` decides with: a wrong decision must meet a second opinion, as it would at a real
 kubelet and device plugin. Raises `Conflict` with the two numbers that clash; changes nothing.
@@ -7,11 +7,11 @@ kubelet and device plugin. Raises `Conflict` with the two numbers that clash; ch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from dure.adapters.memory.laws import Laws
-from dure.adapters.memory.world import World
 from dure.model.accelerator import AcceleratorProfile, Geometry, ShareMode
+from dure.model.catalogue import Catalogue
 from dure.model.cluster import Device, Node, NodePhase, Pod, PodPhase, Slice
 from dure.model.decision import Bind
 from dure.model.errors import Conflict
@@ -21,7 +21,19 @@ from dure.model.units import WHOLE_MILLI, MiB, gib
 _CUT = (ShareMode.MIG, ShareMode.VNPU)
 
 
-def check_binds(world: World, laws: Laws, binds: Sequence[Bind]) -> None:
+class Holdings(Protocol):
+    """Who is where: what the check needs to know of a cluster."""
+
+    @property
+    def nodes(self) -> Mapping[str, Node]: ...
+
+    @property
+    def pods(self) -> Mapping[str, Pod]: ...
+
+    def holding(self, node: str) -> Sequence[Pod]: ...
+
+
+def check_binds(world: Holdings, catalogue: Catalogue, binds: Sequence[Bind]) -> None:
     """All of `binds` together, on top of what is held already."""
     twice = [pod for pod, times in Counter(bind.pod for bind in binds).items() if times > 1]
     if twice:
@@ -35,7 +47,7 @@ def check_binds(world: World, laws: Laws, binds: Sequence[Bind]) -> None:
             _check_admission(node, pod)
             _check_shape(node, pod, bind)
         _check_host(node, world.holding(node_name), [pod for pod, _ in here])
-        _check_devices(node, laws, world.holding(node_name), here)
+        _check_devices(node, catalogue, world.holding(node_name), here)
 
 
 def check_mode(node: Node, device: Device, mode: ShareMode, held: Sequence[Pod]) -> None:
@@ -48,7 +60,7 @@ def check_mode(node: Node, device: Device, mode: ShareMode, held: Sequence[Pod])
         raise Conflict(f"{device.id} is {device.mode} and held by {others[0]}; {mode} must wait", where=node.name)
 
 
-def _pending(world: World, bind: Bind) -> Pod:
+def _pending(world: Holdings, bind: Bind) -> Pod:
     pod = world.pods.get(bind.pod)
     if pod is None or pod.uid != bind.uid:
         raise Conflict(f"pod {bind.pod} of {bind.uid} is gone")
@@ -57,7 +69,7 @@ def _pending(world: World, bind: Bind) -> Pod:
     return pod
 
 
-def _ready(world: World, name: str) -> Node:
+def _ready(world: Holdings, name: str) -> Node:
     node = world.nodes.get(name)
     if node is None or node.phase is not NodePhase.READY:
         raise Conflict(f"node {name} is {node.phase if node else 'gone'}, not ready", reason=Reason.NO_CAPACITY)
@@ -115,14 +127,14 @@ def _check_host(node: Node, held: Sequence[Pod], added: Sequence[Pod]) -> None:
         raise Conflict(text, reason=Reason.HOST_TOO_SMALL)
 
 
-def _check_devices(node: Node, laws: Laws, held: Sequence[Pod], added: Sequence[tuple[Pod, Bind]]) -> None:
+def _check_devices(node: Node, catalogue: Catalogue, held: Sequence[Pod], added: Sequence[tuple[Pod, Bind]]) -> None:
     needs = {bind.pod: pod.demand.memory_mib for pod, bind in added}
     new = [(part, needs[bind.pod]) for _, bind in added for part in bind.slices]
     for device in node.devices:
         mine = [(part, memory) for part, memory in new if part.device == device.id]
         if not mine:
             continue
-        profile = laws.catalogue.accelerator(device.class_name)
+        profile = catalogue.accelerator(device.class_name)
         for part, memory in mine:
             check_mode(node, device, part.mode, held)
             _check_memory(device, profile, part, memory)

@@ -1,0 +1,310 @@
+"""`ClusterPort` on a real API server.
+
+The agent calls it. Reads come from mirrors of nodes, pods, Jobs and Placements; every write may be repeated. What
+must survive is in the cluster's etcd: placements and promised seats in `Placement`, held slices on the pods
+themselves. The locks guard only memory; no call to the server is made under them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from dure.adapters.kube import crds, manifests, names
+from dure.adapters.kube.cutting import cut_node
+from dure.adapters.kube.instances import with_instances
+from dure.adapters.kube.mirror import Mirror
+from dure.adapters.kube.objects import KubeJob, KubeNode, KubePlacement, KubePod, Plain
+from dure.adapters.kube.progress import desired_of, observed
+from dure.adapters.kube.rest import STRATEGIC, Api
+from dure.adapters.kube.seats import Seat, reservation, reserved_of
+from dure.adapters.kube.upkeep import Upkeep
+from dure.adapters.kube.view import View
+from dure.adapters.legality import check_binds, check_mode
+from dure.model.catalogue import Catalogue
+from dure.model.cluster import ClusterState, Pod
+from dure.model.decision import Bind, Evict, Resize
+from dure.model.errors import Conflict, DureError, InvalidInput, NotFound, Temporary
+from dure.model.fleet import ClusterSpec
+from dure.model.report import Desired, Observed
+from dure.model.units import Instant, Seconds
+from dure.ports import Clock
+
+Json = dict[str, Any]
+SYNC_S = 60.0
+
+_log = structlog.get_logger("dure.kube")
+
+
+class KubeCluster:
+    """Call `start` first; `catalogue` is the given one with classes for the instances a device plugin offers."""
+
+    def __init__(self, spec: ClusterSpec, catalogue: Catalogue, api: Api, clock: Clock) -> None:
+        self.spec = spec
+        self.api = api
+        self.catalogue = with_instances(catalogue)
+        self.changed = threading.Event()
+        self.nodes = Mirror(api, "/api/v1/nodes", KubeNode, self._note_change)
+        self.pods = Mirror(api, "/api/v1/pods", KubePod, self._note_change)
+        self.jobs = Mirror(api, "/apis/batch/v1/jobs", KubeJob, self._note_change, names.UID)
+        self.placements = Mirror(
+            api, f"/apis/{names.API_VERSION}/{crds.PLACEMENTS}", KubePlacement, self._note_change
+        )
+        self._clock = clock
+        self.lock = threading.RLock()
+        self._changes = 1
+        self._built = 0
+        self._view = View(spec.pools, self.catalogue)
+        self._promised: dict[str, Seat] = {}
+        self._unsure: set[str] = set()
+        self._upkeep = Upkeep(self)
+
+    @property
+    def name(self) -> str:
+        return self.spec.info.name
+
+    @property
+    def _mirrors(self) -> tuple[Mirror[Any], ...]:
+        return (self.nodes, self.pods, self.jobs, self.placements)
+
+    def start(self, timeout_s: Seconds = SYNC_S) -> None:
+        """Begin to watch and return when the first lists are here."""
+        for mirror in self._mirrors:
+            mirror.start()
+        for mirror in self._mirrors:
+            mirror.wait_synced(timeout_s)
+
+    def stop(self) -> None:
+        for mirror in self._mirrors:
+            mirror.stop()
+        for mirror in self._mirrors:
+            mirror.join()
+        self.api.close()
+
+    def tend(self) -> None:
+        self._resolve_unsure()
+        self._upkeep.tend()
+
+    def fetch_state(self) -> ClusterState:
+        self._resolve_unsure()
+        with self.lock:
+            view = self.view()
+            return ClusterState(
+                cluster=self.name,
+                now_s=self._clock.now(),
+                version=str(view.version),
+                nodes=tuple(view.nodes.values()),
+                pods=tuple(view.pods.values()),
+            )
+
+    def fetch_observed(self) -> tuple[Observed, ...]:
+        now_s = self._clock.now()
+        with self.lock:
+            by_uid = self.pods_by_uid()
+        jobs = self.jobs.objects()
+        found = []
+        for uid, placement in sorted(self.placements_by_uid().items()):
+            desired = desired_of(placement)
+            job = jobs.get(f"{placement.metadata.namespace}/{manifests.job_name(desired)}")
+            found.append(observed(placement, desired, by_uid.get(uid, ()), job, now_s))
+        return tuple(found)
+
+    def apply(self, desired: Desired) -> None:
+        if not any(pool.name == desired.placement.pool for pool in self.spec.pools):
+            raise InvalidInput(f"cluster {self.name} has no pool '{desired.placement.pool}'")
+        before = self.placements_by_uid().get(desired.uid)
+        if before is not None and int(before.spec["generation"]) >= desired.placement.generation:
+            return
+        self._upkeep.ensure_namespace(desired.spec.tenant)
+        path = crds.placement_path(names.namespace_of(desired.spec.tenant), manifests.placement_name(desired))
+        try:
+            written = self.api.apply(path, manifests.placement(desired), KubePlacement)
+        except InvalidInput as error:
+            if "older generation" in error.message:
+                return
+            raise
+        self.placements.note(written)
+        self._upkeep.tend_one(written)
+
+    def delete(self, uid: str) -> None:
+        """In the foreground: the Placement, and so the workload, is seen here until its last pod is gone."""
+        placement = self.placements_by_uid().get(uid)
+        if placement is None or placement.metadata.deletion_timestamp is not None:
+            return
+        path = crds.placement_path(placement.metadata.namespace, placement.metadata.name)
+        self.api.delete(path, propagation="Foreground", uid=placement.metadata.uid)
+        with contextlib.suppress(NotFound):
+            self.placements.note(self.api.get(path, KubePlacement))
+
+    def bind(self, binds: Sequence[Bind]) -> None:
+        """Check, promise, write a gang's seats down, then bind one by one."""
+        with self.lock:
+            view = self.view()
+            check_binds(view, self.catalogue, binds)
+            pods = [view.pods[bind.pod] for bind in binds]
+            self._promised |= {bind.pod: Seat(bind.node, bind.slices) for bind in binds}
+            self._note_change()
+        gang = any(pod.gang > 1 for pod in pods)
+        try:
+            if gang:
+                self._reserve(pods, binds)
+        except DureError:
+            self._take_back([bind.pod for bind in binds])
+            raise
+        for bind in binds:
+            try:
+                self.bind_pod(bind.pod, Seat(bind.node, bind.slices))
+            except (Conflict, NotFound, Temporary) as error:
+                if not gang:
+                    raise
+                # The seats are written down: upkeep binds whoever sits there in the end.
+                _log.info("a gang's member waits for its bind", pod=bind.pod, error=str(error))
+
+    def bind_pod(self, name: str, seat: Seat) -> None:
+        """One Binding, which writes the slices onto the pod in the same transaction. Bound there already is fine."""
+        found = self.pods.get(name)
+        if found is None:
+            self._take_back([name])
+            raise Conflict(f"pod {name} is gone")
+        namespace, _, pod = name.rpartition("/")
+        annotations = {names.SLICE: msgspec.json.encode(seat.slices).decode()}
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod, "namespace": namespace, "uid": found.metadata.uid, "annotations": annotations},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": seat.node},
+        }
+        with self.lock:
+            self._promised[name] = seat
+        try:
+            self.api.send(f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", body)
+        except Temporary:
+            # It may have been done: nobody else gets the seat until the server has been asked.
+            with self.lock:
+                self._unsure.add(name)
+            raise
+        except (Conflict, NotFound) as error:
+            self._look_again(name)
+            now = self.pods.get(name)
+            if now is not None and now.spec.node_name == seat.node:
+                return
+            raise Conflict(f"pod {name} cannot be bound: {error.message}") from error
+
+    def evict(self, evicts: Sequence[Evict]) -> None:
+        """Through the Eviction API, so that PodDisruptionBudgets are asked; a gang leaves as one."""
+        with self.lock:
+            view = self.view()
+            held = {one.pod: view.pods.get(one.pod) for one in evicts}
+        for one in evicts:
+            pod = held[one.pod]
+            if pod is None or pod.uid != one.uid or not pod.holds:
+                continue
+            self._upkeep.evict(pod, one.reason)
+
+    def resize(self, resizes: Sequence[Resize]) -> None:
+        for wish in resizes:
+            with self.lock:
+                view = self.view()
+                node = view.nodes.get(wish.node)
+                device = next((one for one in node.devices if one.id == wish.device), None) if node else None
+                if node is None or device is None:
+                    raise Conflict(f"device {wish.device} of node {wish.node} is gone")
+                check_mode(node, device, wish.mode, view.holding(node.name))
+                busy = bool(view.holding(node.name))
+            if device.mode is not wish.mode:
+                self.nodes.note(cut_node(self.api, self.nodes.get(wish.node), wish, busy, self._clock))
+
+    def explain(self, pod: str, message: str) -> None:
+        """A condition that kubectl and autoscalers read, and an event for people."""
+        found = self.pods.get(pod)
+        if found is None or found.spec.node_name:
+            return
+        namespace, _, name = pod.rpartition("/")
+        told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message[:2048]}
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
+        try:
+            self.pods.note(self.api.patch(path, {"status": {"conditions": [told]}}, KubePod, STRATEGIC))
+        except NotFound:
+            return
+        self._upkeep.tell(found, "FailedScheduling", message)
+
+    def view(self) -> View:
+        """The present view; the caller holds the lock while it reads."""
+        with self.lock:
+            if self._built != self._changes:
+                self._built = self._changes
+                pods = self.pods.objects()
+                self._promised = {
+                    name: seat
+                    for name, seat in self._promised.items()
+                    if name in self._unsure or (name in pods and not pods[name].spec.node_name)
+                }
+                self._view.rebuild(self.nodes.objects(), pods, self.placements_by_uid(), self._promised)
+            return self._view
+
+    def pods_by_uid(self) -> dict[str, list[Pod]]:
+        """Pods of every workload that are not on their way out."""
+        found: dict[str, list[Pod]] = {}
+        with self.lock:
+            for pod in self.view().pods.values():
+                there = self.pods.get(pod.name)
+                if there is not None and not there.leaving:
+                    found.setdefault(pod.uid, []).append(pod)
+        return found
+
+    def placements_by_uid(self) -> dict[str, KubePlacement]:
+        return {str(one.spec.get("uid")): one for one in self.placements.objects().values()}
+
+    def now(self) -> Instant:
+        return self._clock.now()
+
+    def _note_change(self) -> None:
+        with self.lock:
+            self._changes += 1
+        self.changed.set()
+
+    def _reserve(self, pods: Sequence[Pod], binds: Sequence[Bind]) -> None:
+        placement = self.placements_by_uid().get(pods[0].uid)
+        if placement is None:
+            raise Conflict(f"{pods[0].workload} has no placement here any more")
+        generation = int(placement.spec["generation"])
+        seats = {pod.index: Seat(bind.node, bind.slices) for pod, bind in zip(pods, binds, strict=True)}
+        self._upkeep.write_status(
+            placement, {"reserved": reservation(generation, {**reserved_of(placement), **seats})}
+        )
+
+    def _take_back(self, pods: Sequence[str]) -> None:
+        with self.lock:
+            for pod in pods:
+                self._promised.pop(pod, None)
+            self._note_change()
+
+    def _look_again(self, name: str) -> None:
+        """Ask the server about one pod and forget what was promised to it."""
+        namespace, _, pod = name.rpartition("/")
+        try:
+            self.pods.note(self.api.get(f"/api/v1/namespaces/{namespace}/pods/{pod}", KubePod))
+        except NotFound:
+            self.pods.forget(name)
+        with self.lock:
+            self._unsure.discard(name)
+            found = self.pods.get(name)
+            if found is None or not found.spec.node_name:
+                self._promised.pop(name, None)
+            self._note_change()
+
+    def _resolve_unsure(self) -> None:
+        for name in sorted(self._unsure):
+            self._look_again(name)
+
+
+def install(api: Api) -> None:
+    """Make the custom resource definitions what this version needs. They are served a moment later."""
+    for definition in crds.definitions():
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+        api.apply(path, definition, Plain)

@@ -1,0 +1,61 @@
+"""Cutting a device in another way: what Dure writes on a node, and the vendor's operators that answer.
+
+A node with a MIG manager is cut as a whole: its label names a layout and the manager's state label says when it is
+done. Elsewhere the wish is an annotation, which Dure's own device plugin follows.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from dure.adapters.kube import names
+from dure.adapters.kube.nodes import has_mig_manager
+from dure.adapters.kube.objects import KubeNode
+from dure.adapters.kube.rest import Api
+from dure.model.accelerator import ShareMode
+from dure.model.decision import Resize
+from dure.model.errors import Conflict
+from dure.ports import Clock
+
+WHOLE_LAYOUT = "all-disabled"
+MIG_LAYOUT = "all-balanced"
+WAIT_S = 120.0
+POLL_S = 0.2
+_PLUGIN_MODES = (ShareMode.MPS, ShareMode.TIMESLICE)
+
+
+def cut_node(api: Api, node: KubeNode | None, wish: Resize, busy: bool, clock: Clock) -> KubeNode:
+    """The node as it is afterwards. `busy`: somebody holds a device of it."""
+    if node is None:
+        raise Conflict(f"node {wish.node} is gone")
+    path = f"/api/v1/nodes/{wish.node}"
+    labels = node.metadata.labels
+    if has_mig_manager(labels) and wish.mode in (ShareMode.MIG, ShareMode.EXCLUSIVE):
+        if busy:
+            raise Conflict(f"{wish.node}: its MIG manager cuts all devices at once, and some are held")
+        layout = labels.get(names.MIG_LAYOUT, MIG_LAYOUT) if wish.mode is ShareMode.MIG else WHOLE_LAYOUT
+        return _with_layout(api, path, layout, clock)
+    modes = msgspec.json.decode(node.metadata.annotations.get(names.MODES, "{}"), type=dict[str, str])
+    metadata: dict[str, dict[str, str]] = {
+        "annotations": {names.MODES: msgspec.json.encode({**modes, wish.device: str(wish.mode)}).decode()}
+    }
+    if names.PLUGIN_CONFIG in labels and wish.mode in _PLUGIN_MODES:
+        metadata["labels"] = {names.PLUGIN_CONFIG: str(wish.mode)}
+    return api.patch(path, {"metadata": metadata}, KubeNode)
+
+
+def _with_layout(api: Api, path: str, layout: str, clock: Clock) -> KubeNode:
+    """Ask for a layout and wait for the manager's word. A state that stood there before is not an answer."""
+    before = {"metadata": {"labels": {names.MIG_CONFIG: layout, names.MIG_STATE: "pending"}}}
+    api.patch(path, before, KubeNode)
+    deadline_s = clock.now() + WAIT_S
+    while clock.now() < deadline_s:
+        node = api.get(path, KubeNode)
+        state = node.metadata.labels.get(names.MIG_STATE, "")
+        if state == "success":
+            return node
+        if state == "failed":
+            raise Conflict(f"{node.metadata.name}: the MIG manager cannot make the layout '{layout}'")
+        if not clock.wait(POLL_S):
+            break
+    raise Conflict(f"{path.rpartition('/')[2]}: no layout '{layout}' after {WAIT_S:g} s")

@@ -1,0 +1,47 @@
+"""Labels, annotations and object names: everything that Dure writes on others' objects is spelled here once."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+GROUP = "dure.dev"
+API_VERSION = f"{GROUP}/v1alpha1"
+SCHEDULER = "dure"
+
+UID = f"{GROUP}/uid"
+WORKLOAD = f"{GROUP}/workload"
+TENANT = f"{GROUP}/tenant"
+GENERATION = f"{GROUP}/generation"
+POOL = f"{GROUP}/pool"
+CLASS = f"{GROUP}/class"
+# What one pod asks for, as JSON of `model.Pod`; on pods that Dure makes.
+POD = f"{GROUP}/pod"
+# What a bound pod holds, as JSON of its slices; written by the Binding itself.
+SLICE = f"{GROUP}/slice"
+# How Dure wants the devices of a node cut, as JSON from device to mode; on nodes.
+MODES = f"{GROUP}/modes"
+MIG_LAYOUT = f"{GROUP}/mig-layout"
+
+MIG_CONFIG = "nvidia.com/mig.config"
+MIG_STATE = "nvidia.com/mig.config.state"
+PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+
+_LONGEST = 40
+
+
+def object_name(workload: str, key: str) -> str:
+    """Readable, and different for different keys; short enough for the suffixes that controllers add."""
+    plain = re.sub(r"[^a-z0-9-]+", "-", workload.lower()).strip("-")[:_LONGEST].strip("-") or "workload"
+    return f"{plain}-{hashlib.blake2b(key.encode(), digest_size=3).hexdigest()}"
+
+
+def namespace_of(tenant: str) -> str:
+    plain = re.sub(r"[^a-z0-9-]+", "-", tenant.lower()).strip("-") or "none"
+    return f"dure-{plain}"[:63].rstrip("-")
+
+
+def label_value(text: str) -> str:
+    """At most 63 characters, beginning and ending with a letter or digit."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("-_.")

@@ -1,0 +1,188 @@
+"""JSON over HTTPS to one API server, with Dure's errors instead of status codes.
+
+lightkube reads the kubeconfig and does TLS, tokens and exec plugins; bodies are plain dictionaries or our own small
+structs, because an agent reads thousands of pods and needs a dozen fields of each. Safe to call from many threads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import httpx2
+import msgspec
+from lightkube.config.client_adapter import Client, ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+from lightkube.core.exceptions import ConfigError
+
+from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+FIELD_MANAGER = "dure"
+PAGE = 500
+_TIMEOUT_S = 15.0
+
+_BY_STATUS: dict[int, type[DureError]] = {
+    400: InvalidInput,
+    401: NotAllowed,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    410: NotFound,
+    422: InvalidInput,
+    429: Temporary,
+}
+
+
+class Gone(Temporary):
+    """A resourceVersion is too old to watch from; list again."""
+
+
+class Api:
+    """One identity at one API server."""
+
+    def __init__(self, http: httpx2.Client) -> None:
+        self._http = http
+
+    @classmethod
+    def from_kubeconfig(cls, path: Path | str, context: str = "") -> Api:
+        try:
+            config = KubeConfig.from_file(str(path)).get(context or None)
+        except (ConfigError, OSError, KeyError) as error:
+            raise InvalidInput(f"the kubeconfig cannot be used: {error}", where=str(path)) from error
+        if config is None:
+            raise InvalidInput(f"no context '{context}'", where=str(path))
+        return cls(_client(config))
+
+    @classmethod
+    def in_cluster(cls) -> Api:
+        """With the service account of the pod that this process runs in."""
+        try:
+            config = KubeConfig.from_service_account().get()
+        except ConfigError as error:
+            raise InvalidInput(
+                f"this is not a pod with a service account: {error}", remedy="Give --kubeconfig FILE."
+            ) from error
+        return cls(_client(config))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, path: str, kind: type[T], **params: str) -> T:
+        return msgspec.json.decode(self._send("GET", path, params=params).content, type=kind)
+
+    def post(self, path: str, body: Any, kind: type[T]) -> T:
+        return msgspec.json.decode(self._send("POST", path, body).content, type=kind)
+
+    def send(self, path: str, body: Any) -> None:
+        """POST of something whose answer tells nothing."""
+        self._send("POST", path, body)
+
+    def patch(self, path: str, body: Any, kind: type[T], how: str = MERGE) -> T:
+        return msgspec.json.decode(self._send("PATCH", path, body, content=how).content, type=kind)
+
+    def apply(self, path: str, body: Json, kind: type[T]) -> T:
+        """Server-side apply: ours are the fields that `body` names and no others."""
+        params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return msgspec.json.decode(self._send("PATCH", path, body, APPLY, params).content, type=kind)
+
+    def delete(self, path: str, *, propagation: str = "Background", uid: str = "") -> None:
+        """Fine if it is gone already."""
+        body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        try:
+            self._send("DELETE", path, body)
+        except NotFound:
+            return
+
+    def watch(self, path: str, params: dict[str, str], read_s: float) -> Watch:
+        """A stream of lines; silence longer than `read_s` ends it like a lost connection."""
+        timeout = httpx2.Timeout(_TIMEOUT_S, read=read_s)
+        request = self._http.build_request("GET", path, params=params, timeout=timeout)
+        try:
+            response = self._http.send(request, stream=True)
+        except (httpx2.HTTPError, RuntimeError) as error:
+            # A client that was closed meanwhile answers with a RuntimeError.
+            raise _away(error) from error
+        if response.status_code >= 400:
+            response.read()
+            raise _error(response)
+        return Watch(response)
+
+    def _send(
+        self, method: str, path: str, body: Any = None, content: str = "", params: dict[str, str] | None = None
+    ) -> httpx2.Response:
+        headers = {"Content-Type": content or "application/json"} if body is not None else {}
+        data = msgspec.json.encode(body) if body is not None else None
+        try:
+            response = self._http.request(method, path, content=data, headers=headers, params=params or {})
+        except (httpx2.HTTPError, RuntimeError) as error:
+            raise _away(error) from error
+        if response.status_code >= 400:
+            raise _error(response)
+        return response
+
+
+class Watch:
+    """Iterate to read; `stop` from any thread ends the iteration."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for line in self._response.iter_lines():
+                if line:
+                    yield line.encode()
+        except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
+            raise _away(error) from error
+        finally:
+            self._response.close()
+
+    def stop(self) -> None:
+        stream = self._response.extensions.get("network_stream")
+        sock = stream.get_extra_info("socket") if stream is not None else None
+        if sock is not None:
+            try:
+                sock.shutdown(2)
+            except OSError:
+                return
+
+
+def _client(config: Any) -> httpx2.Client:
+    params = ConnectionParams(timeout=httpx2.Timeout(_TIMEOUT_S), trust_env=False)
+    try:
+        return Client(config, params)
+    except (ConfigError, OSError, ValueError) as error:
+        raise InvalidInput(f"the kubeconfig cannot be used: {error}") from error
+
+
+def _away(error: Exception) -> Temporary:
+    return Temporary(f"the API server does not answer: {str(error) or type(error).__name__}")
+
+
+def _error(response: httpx2.Response) -> DureError:
+    """A 5xx may pass; a request that the server will never take is the caller's problem."""
+    try:
+        body = response.json()
+        message = str(body.get("message", response.text[:300]))
+    except (json.JSONDecodeError, AttributeError):
+        message = response.text[:300]
+    if response.status_code == 410:
+        return Gone(message)
+    kind = _BY_STATUS.get(response.status_code, Temporary if response.status_code >= 500 else Permanent)
+    return kind(message)

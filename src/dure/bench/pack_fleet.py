@@ -1,0 +1,137 @@
+"""The fleets of the timed benchmarks, the mapping of fractions to MIG profiles, and how each policy picks a seat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from numba import njit
+
+from dure.bench.data import data_file, read_rows
+from dure.bench.pack_trace import TraceNode, TracePod, fleet_of, hardware_of
+from dure.model.accelerator import Geometry, SliceProfile
+from dure.pack.ask import Ask, slice_ask
+from dure.pack.grid import Grid, Host, Part, Seat
+from dure.pack.kernels import CUT, NEVER, WHOLE, Ints, node_cost
+from dure.pack.mix import Mix
+from dure.pack.slots import free_starts, layout_values, steps
+from dure.pack.worth import Hardware, WorthSettings
+
+MIG_POLICIES = ("dure", "firstfit", "bestfit", "fgd")
+_CLASSES = ("A100-SXM4-80GB", "H100-SXM5-80GB")
+_CUT_ONLY = (1 << CUT) | 0b10
+
+
+@lru_cache(maxsize=4)
+def geometry(gpu: str) -> Geometry:
+    """The placement table of one class, media-engine profiles left out."""
+    profiles = []
+    for row in read_rows(data_file("mig-profiles/mig_profiles.csv")):
+        if row["gpu"] == gpu and "+me" not in row["profile"]:
+            starts = tuple(int(start) for start in row["starts"].split("|"))
+            milli = round(float(row["sm_fraction"]) * 1000)
+            memory = round(float(row["memory_gib"]) * 1024)
+            profiles.append(
+                SliceProfile(
+                    row["profile"], int(row["memory_slices"]), starts, int(row["compute_slices"]), memory, milli,
+                    int(row["max_instances"]),
+                )
+            )  # fmt: skip
+    return Geometry(8, 7, tuple(profiles))
+
+
+# The same machine with other prices is another policy: FGD counts fragments alone, best fit only what is left over.
+_FGD = WorthSettings(
+    remainder=0.0, ram_per_gib=0.0, broken_node=0.0, type_price=0.0, tie=0.0, rho_cap=0.0, guard=0.0, mode_switch=0.0
+)
+_BEST_FIT = msgspec.structs.replace(_FGD, tie=1.0)
+
+
+class Layout:
+    """A grid, how trace pods become asks on it, and how the policy picks a seat."""
+
+    def __init__(self, nodes: Sequence[TraceNode], pods: Sequence[TracePod], policy: str, *, mig: bool) -> None:
+        self.policy = policy
+        lowest = policy in ("firstfit", "bestfit")
+        if mig:
+            hosts, hardware, self.ask = _mig_fleet(nodes, lowest)
+        else:
+            fleet = fleet_of(nodes)
+            hosts, hardware, self.ask = fleet.hosts, fleet.hardware, fleet.ask
+        self.capacity_milli = sum(hardware.devices) * WHOLE
+        self.grid = self._grid(hosts, hardware, pods)
+
+    def _grid(self, hosts: Sequence[Host], hardware: Hardware, pods: Sequence[TracePod]) -> Grid:
+        if self.policy == "dure":
+            return Grid(hosts, hardware)
+        mix = Mix()
+        if self.policy == "fgd":
+            for pod in pods:
+                mix.add(self.ask(pod).shape)
+        return Grid(hosts, hardware, _FGD if self.policy == "fgd" else _BEST_FIT, mix)
+
+    def seat(self, ask: Ask) -> Seat | None:
+        """Decide and take. Only ours learns while it goes; FGD knows the whole list from the start."""
+        if self.policy == "firstfit":
+            return _first_fit(self.grid, ask)
+        seat = self.grid.seat(ask)
+        if self.policy == "dure":
+            self.grid.arrived([ask])
+        return seat
+
+
+def _mig_fleet(
+    nodes: Sequence[TraceNode], lowest: bool
+) -> tuple[Sequence[Host], Hardware, Callable[[TracePod], Ask]]:
+    """A100 and H100 nodes (every third an H100 node) with the hosts and device numbers of the trace."""
+    part = Part(mem=80 * 1024, bw=1000, home=CUT, modes=_CUT_ONLY)
+    hosts = [
+        Host(node.cpu_milli, node.memory_mib, int(i % 3 == 0), (part,) * node.devices) for i, node in enumerate(nodes)
+    ]
+    tables = [geometry(name) for name in _CLASSES]
+    hardware = msgspec.structs.replace(
+        hardware_of(hosts, len(_CLASSES)),
+        steps=tuple(_lowest_steps(table) if lowest else steps(table) for table in tables),
+        slots=(8, 8),
+        layouts=tuple(tuple(layout_values(table, {})) for table in tables),
+    )
+    return hosts, hardware, mig_ask
+
+
+def _lowest_steps(table: Geometry) -> tuple[tuple[int, ...], ...]:
+    """Steps of operators that cut on demand: the lowest legal start."""
+    rows = []
+    for profile in table.profiles:
+        width = (1 << profile.slots) - 1
+        starts = [free_starts(profile, mask) for mask in range(1 << table.slots)]
+        rows.append(tuple(mask | width << free[0] if free else -1 for mask, free in enumerate(starts)))
+    return tuple(rows)
+
+
+def mig_ask(pod: TracePod) -> Ask:
+    """A fraction becomes the smallest profile with at least its share of the memory slots; the rest stays whole."""
+    if pod.devices != 1 or pod.milli >= WHOLE:
+        return Ask(pod.cpu_milli, pod.memory_mib, pod.devices, WHOLE if pod.devices else 0)
+    table = geometry(_CLASSES[0])
+    eighths = -(-pod.milli * 8 // WHOLE)
+    _, _, index = min((p.slots, -p.compute_slices, i) for i, p in enumerate(table.profiles) if p.slots >= eighths)
+    return slice_ask(pod.cpu_milli, pod.memory_mib, index, table.profiles[index].slots * WHOLE // 8, -1)
+
+
+def _first_fit(grid: Grid, ask: Ask) -> Seat | None:
+    row = ask.row()
+    n = int(first_node(grid.hosts, grid.devs, *grid.priced.tables, row))
+    return grid.seat_on(ask, n) if n >= 0 else None
+
+
+@njit(cache=True)
+def first_node(
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints, ask: Ints
+) -> Any:
+    """The first node in order that can take the ask, or -1."""
+    for n in range(hosts.shape[0]):
+        if node_cost(hosts, devs, levels, value, rates, idles, step, scal, n, ask) != NEVER:
+            return n
+    return -1

@@ -1,0 +1,216 @@
+"""`dure bench pack-speed`: packing decisions per second as the cluster grows, against plain numpy in the same run.
+
+Nodes of the public trace are copied until there are enough; pods arrive in a shuffled order until the fleet is half
+full. Opponents are FGD and best fit as one would write them in numpy: every node scored by array expressions,
+a node's scores recomputed when it changes. Seconds are of the processor, so neighbours on the machine count less.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from dure.bench import pack_rivals as rivals
+from dure.bench.data import data_file
+from dure.bench.pack_trace import Fleet, TracePod, arrival_order, fleet_of, read_nodes, read_pods
+from dure.bench.progress import cells
+from dure.bench.result import Result, bench_options, emit
+from dure.pack.grid import Grid
+from dure.pack.kernels import WHOLE
+from dure.pack.mix import Mix
+from dure.pack.worth import WorthSettings
+
+_SIZES = (1_213, 10_000, 50_000)
+
+# Plain numpy needs minutes on large clusters; what it did in this time says enough.
+_PATIENCE_S = 15.0
+
+
+@click.command()
+@click.option(
+    "--decisions", default=60_000, show_default=True, type=click.IntRange(1_000), help="Most per size, ours."
+)
+@click.option("--plain-decisions", default=1_500, show_default=True, type=click.IntRange(100), help="Most, numpy.")
+@click.option("--seed", default=42, show_default=True, type=click.IntRange(0))
+@bench_options
+def command(decisions: int, plain_decisions: int, seed: int, as_json: bool, report: Any) -> None:
+    """Decide as fast as possible on 1.2k, 10k and 50k nodes.
+
+    \b
+    Example:
+      dure bench pack-speed --json
+    """
+    nodes = read_nodes(data_file("openb/openb_node_list_gpu_node.csv"))
+    pods = read_pods(data_file("openb/openb_pod_list_default.csv"))
+    rows: list[dict[str, Any]] = []
+    wanted = [(size, policy) for size in _SIZES for policy in ("dure", "numpy-fgd", "numpy-bestfit")]
+    for size, policy in cells(wanted, "pack-speed"):
+        fleet = fleet_of([nodes[i % len(nodes)] for i in range(size)])
+        order = arrival_order(pods, fleet.capacity_milli, seed, 1.0)
+        if policy == "dure":
+            rows.append(_ours(fleet, pods, order[:decisions], seed))
+        else:
+            rows.append(_plain(policy, fleet, pods, order[:plain_decisions], seed))
+    emit(Result("pack-speed", rows, _summary(rows)), as_json=as_json, report=report, figures=_figures(rows))
+
+
+def _ours(fleet: Fleet, pods: list[TracePod], order: NDArray[np.int64], seed: int) -> dict[str, Any]:
+    """The mix and the compiled kernels are warm: what is timed is deciding and taking."""
+    asks = [fleet.ask(pod) for pod in pods]
+    settings = WorthSettings()
+    mix = Mix()
+    for ask in asks:
+        mix.add(ask.shape)
+    grid = Grid(fleet.hosts, fleet.hardware, settings, mix, shapes=settings.shapes)
+    rows = np.array([grid.row(ask) for ask in asks])
+    grid.fork().run(rows[order[:64]])
+    chunk = max(64, order.size // 64)
+    placed, spent, worst = 0, 0.0, 0.0
+    for at in range(0, order.size, chunk):
+        stream = rows[order[at : at + chunk]]
+        start = time.process_time()
+        nodes = grid.run(stream)[0]
+        took = time.process_time() - start
+        placed, spent, worst = placed + int((nodes >= 0).sum()), spent + took, max(worst, took / stream.size)
+    return _row("dure", fleet, seed, order.size, placed, spent, worst, grid.nbytes)
+
+
+def _plain(policy: str, fleet: Fleet, pods: list[TracePod], order: NDArray[np.int64], seed: int) -> dict[str, Any]:
+    typical, shares = rivals.typical_pods(pods, fleet)
+    plain = PlainNumpy(fleet, typical, shares, policy == "numpy-fgd")
+    asks = [fleet.ask(pod) for pod in pods]
+    placed, done, spent, worst = 0, 0, 0.0, 0.0
+    for i in order:
+        if spent > _PATIENCE_S:
+            break
+        ask = asks[i]
+        start = time.process_time()
+        placed += plain.place(ask.cpu, ask.mem, ask.pieces, ask.milli, ask.types) >= 0
+        took = time.process_time() - start
+        done, spent, worst = done + 1, spent + took, max(worst, took)
+    return _row(policy, fleet, seed, done, placed, spent, worst, plain.left.nbytes + plain.hosts.nbytes)
+
+
+class PlainNumpy:
+    """FGD or best fit over all nodes by array expressions; `frag` holds each node's present fragmentation."""
+
+    def __init__(self, fleet: Fleet, typical: Any, shares: NDArray[np.float64], fgd: bool) -> None:
+        self.hosts, self.left = rivals.state_of(fleet)
+        self.typical, self.shares, self.fgd = typical, shares, fgd
+        self.scores: dict[tuple[int, ...], tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+        self.version = np.zeros(len(self.hosts), np.int64)
+        self.frag = self._fragments(self.hosts, self.left) if fgd else np.zeros(len(self.hosts))
+
+    def place(self, *ask: int) -> int:
+        score, fresh = self.scores.setdefault(
+            ask, (np.full(len(self.hosts), -np.inf), np.full(len(self.hosts), -1, np.int64))
+        )
+        stale = np.flatnonzero(fresh != self.version)
+        score[stale] = self._score(stale, ask)
+        fresh[stale] = self.version[stale]
+        n = int(np.argmax(score))
+        if score[n] == -np.inf:
+            return -1
+        self._take(n, ask)
+        return n
+
+    def _score(self, rows: NDArray[np.int64], ask: tuple[int, ...]) -> NDArray[np.float64]:
+        cpu, mem, count, milli, types = ask
+        hosts, left = self.hosts[rows], self.left[rows]
+        fits = (hosts[:, 0] >= cpu) & (hosts[:, 1] >= mem) & ((types >> hosts[:, 2]) & 1 == 1)
+        fits &= (left >= max(1, milli)).sum(axis=1) >= count
+        if not self.fgd:
+            rest = 0.5 * (hosts[:, 0] - cpu) / 128_000 + 0.5 * (left.sum(axis=1) - count * milli) / 8_000
+            return np.where(fits, -rest, -np.inf)
+        after = hosts.copy()
+        after[:, 0] -= cpu
+        best = np.full(rows.size, -np.inf)
+        for trial in self._trials(left, count, milli):
+            drop = self.frag[rows] - self._fragments(after, np.maximum(trial, 0))
+            cut = np.floor(100.0 / (1.0 + np.exp(-np.clip(drop, -20_000, 20_000) / 1000.0)))
+            best = np.maximum(best, np.where((trial >= 0).all(axis=1), cut, -np.inf))
+        return np.where(fits, best, -np.inf)
+
+    def _trials(self, left: NDArray[np.int64], count: int, milli: int) -> list[NDArray[np.int64]]:
+        if count == 1 and milli < WHOLE:
+            steps = np.eye(left.shape[1], dtype=np.int64) * milli
+            return [left - step for step in steps]
+        whole = left == WHOLE
+        return [np.where(whole & (np.cumsum(whole, axis=1) <= count), 0, left)]
+
+    def _fragments(self, hosts: NDArray[np.int64], left: NDArray[np.int64]) -> NDArray[np.float64]:
+        idle = left.sum(axis=1)
+        total = np.zeros(len(hosts))
+        for (cpu, count, milli, types), share in zip(self.typical, self.shares, strict=True):
+            fitting = (left >= max(1, milli)).sum(axis=1) >= count
+            usable = (count > 0) & (hosts[:, 0] >= cpu) & fitting & ((types >> hosts[:, 2]) & 1 == 1)
+            total += share * np.where(usable, np.where(left < milli, left, 0).sum(axis=1), idle)
+        return total
+
+    def _take(self, n: int, ask: tuple[int, ...]) -> None:
+        cpu, mem, count, milli, _ = ask
+        rows = np.array([n])
+        if count == 1 and milli < WHOLE:
+            room = np.where(self.left[n] >= milli, self.left[n], 1 << 30)
+            best = int(np.argmin(room))
+            if self.fgd:
+                after = self.hosts[[n] * room.size] - np.array([cpu, 0, 0, 0])
+                trial = self.left[n] - np.eye(room.size, dtype=np.int64) * milli
+                lost = np.where((trial >= 0).all(axis=1), self._fragments(after, np.maximum(trial, 0)), math.inf)
+                best = int(np.argmin(lost))
+            self.left[n, best] -= milli
+        elif count:
+            self.left[n, np.flatnonzero(self.left[n] == WHOLE)[:count]] = 0
+        self.hosts[n, :2] -= (cpu, mem)
+        self.version[n] += 1
+        if self.fgd:
+            self.frag[rows] = self._fragments(self.hosts[rows], self.left[rows])
+
+
+def _row(
+    policy: str, fleet: Fleet, seed: int, decisions: int, placed: int, spent: float, worst: float, nbytes: int
+) -> dict[str, Any]:
+    devices = sum(fleet.hardware.devices)
+    return {
+        "policy": policy,
+        "nodes": len(fleet.hosts),
+        "devices": devices,
+        "seed": seed,
+        "decisions": decisions,
+        "placed": placed,
+        "seconds": round(spent, 4),
+        "decisions_per_s": round(decisions / max(spent, 1e-9)),
+        "mean_us": round(spent / decisions * 1e6, 2),
+        "worst_us": round(worst * 1e6, 1),
+        "bytes_per_device": round(nbytes / devices, 1),
+    }
+
+
+def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    rate = {(row["policy"], row["nodes"]): row["decisions_per_s"] for row in rows}
+    small, large = _SIZES[0], _SIZES[-1]
+    return {
+        "decisions_per_s at 1.2k nodes": rate["dure", small],
+        "times numpy FGD at 1.2k nodes": round(rate["dure", small] / rate["numpy-fgd", small], 1),
+        "times numpy best fit at 1.2k nodes": round(rate["dure", small] / rate["numpy-bestfit", small], 1),
+        "cost growth 1.2k to 50k nodes": round(rate["dure", small] / rate["dure", large], 2),
+        "bytes per device at 50k nodes": next(
+            row["bytes_per_device"] for row in rows if row["policy"] == "dure" and row["nodes"] == large
+        ),
+    }
+
+
+def _figures(rows: list[dict[str, Any]]) -> list[Any]:
+    from plotly import graph_objects
+
+    figure = graph_objects.Figure()
+    for policy in dict.fromkeys(row["policy"] for row in rows):
+        mine = [row for row in rows if row["policy"] == policy]
+        figure.add_scatter(x=[row["nodes"] for row in mine], y=[row["decisions_per_s"] for row in mine], name=policy)
+    figure.update_layout(xaxis_type="log", yaxis_type="log", xaxis_title="nodes", yaxis_title="decisions per second")
+    return [figure]

@@ -1,0 +1,164 @@
+"""`dure bench pack --timed` and `--mig`: pods come and go, fractions may have to be MIG profiles.
+
+Pods leave after their recorded time and wait in a queue when they do not fit; the fleet is cut down until the mean
+load is close to its capacity, for all of it is too large for these pods. With `--mig` it becomes A100 and H100 nodes
+and every fraction the smallest legal profile that covers it; opponents are first fit (as operators that cut on demand
+do), best fit and FGD on the same profiles. A packed sample is compared with an exact program (`pack_exact`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from dure.bench.pack_exact import exact_gap
+from dure.bench.pack_fleet import MIG_POLICIES, Layout
+from dure.bench.pack_trace import TraceNode, TracePod
+from dure.bench.progress import cells
+from dure.bench.result import Result
+from dure.model.errors import InvalidInput
+from dure.pack.ask import Ask
+from dure.pack.grid import Grid, Seat
+
+_LOAD = 0.97
+_LENGTH_S = 6 * 3600.0
+
+
+class Tally(msgspec.Struct):
+    """Integrals over time: device-seconds held, wished and queued."""
+
+    held: float = 0.0
+    wished: float = 0.0
+    queued: float = 0.0
+    stranded: float = 0.0
+    span: float = 0.0
+
+
+def timed_result(
+    lists: dict[str, list[TracePod]], nodes: list[TraceNode], policies: str, seeds: Sequence[int], *, mig: bool
+) -> Result:
+    """Rows of time-weighted figures per list, policy and seed."""
+    chosen = [name for name in policies.split(",") if name in MIG_POLICIES]
+    if not chosen:
+        raise InvalidInput("no policy to run", remedy=f"Known with --timed and --mig: {', '.join(MIG_POLICIES)}")
+    rows: list[dict[str, Any]] = []
+    wanted = [(name, policy, seed) for name in lists for seed in seeds for policy in chosen]
+    for name, policy, seed in cells(wanted, "pack timed"):
+        times = _times(lists[name], seed)
+        layout = Layout(busy_nodes(nodes, lists[name], times), lists[name], policy, mig=mig)
+        rows.append({"list": name, **_run(layout, lists[name], times, policy, seed)})
+    summary: dict[str, Any] = {}
+    for name in lists:
+        for policy in chosen:
+            mine = [row for row in rows if row["list"] == name and row["policy"] == policy]
+            summary[f"{name}/{policy} allocated %"] = round(float(np.mean([row["alloc_pct"] for row in mine])), 2)
+    if mig:
+        summary |= exact_gap(list(seeds)[:3])
+    return Result("pack", rows, summary)
+
+
+def _run(
+    layout: Layout, pods: Sequence[TracePod], times: Sequence[tuple[float, float]], policy: str, seed: int
+) -> dict[str, Any]:
+    """Replay in order of time up to the last arrival; what does not fit waits and is tried when something leaves."""
+    events = sorted((at, layout.ask(pod), length) for (at, length), pod in zip(times, pods, strict=True))
+    tally, queue, running = Tally(), deque[tuple[Ask, float]](), list[tuple[float, int, Ask, Seat]]()
+    clock = events[0][0]
+    decisions, waited, ticket = 0, 0, 0
+    start = time.process_time()
+    for at, ask, length in events:
+        while running and running[0][0] <= at:
+            end, _, done, seat = heapq.heappop(running)
+            _advance(tally, layout.grid, end - clock, queue)
+            clock = end
+            layout.grid.free(done, seat)
+            decisions, ticket = _drain(queue, layout, running, clock, decisions, ticket)
+        _advance(tally, layout.grid, at - clock, queue)
+        clock = at
+        decisions += 1
+        found = layout.seat(ask)
+        if found is None:
+            waited += 1
+            queue.append((ask, length))
+        else:
+            ticket += 1
+            heapq.heappush(running, (at + length, ticket, ask, found))
+    capacity = layout.capacity_milli * max(tally.span, 1.0)
+    return {
+        "policy": policy,
+        "seed": seed,
+        "devices": layout.capacity_milli // 1000,
+        "alloc_pct": round(100.0 * tally.held / capacity, 3),
+        "queued_gpu_hours": round(tally.queued / 3_600_000, 2),
+        "stranded_pct": round(100.0 * tally.stranded / capacity, 3),
+        "waited": waited,
+        "moves_per_hour": 0.0,
+        "decisions": decisions,
+        "seconds": round(time.process_time() - start, 3),
+    }
+
+
+def _times(pods: Sequence[TracePod], seed: int) -> list[tuple[float, float]]:
+    """Arrival and length of each pod; where the list has no times, one pod a minute and lengths drawn by chance."""
+    known = [float(pod.deleted_s - pod.created_s) for pod in pods if pod.deleted_s > pod.created_s >= 0]
+    rng = np.random.default_rng(seed)
+    drawn = rng.exponential(_LENGTH_S, size=len(pods))
+    times = []
+    for i, pod in enumerate(pods):
+        if pod.created_s < 0:
+            times.append((60.0 * i, float(drawn[i])))
+        elif pod.deleted_s > pod.created_s:
+            times.append((float(pod.created_s), float(pod.deleted_s - pod.created_s)))
+        else:
+            times.append((float(pod.created_s), float(rng.choice(known)) if known else float(drawn[i])))
+    return times
+
+
+def busy_nodes(
+    nodes: Sequence[TraceNode], pods: Sequence[TracePod], times: Sequence[tuple[float, float]]
+) -> list[TraceNode]:
+    """Evenly chosen nodes with just the devices that the pods need on average."""
+    first, last = min(at for at, _ in times), max(at for at, _ in times)
+    work = sum(min(length, last - at) * pod.demand_milli for (at, length), pod in zip(times, pods, strict=True))
+    wanted = work / max(1.0, last - first) / _LOAD
+    have = sum(node.devices for node in nodes) * 1000
+    count = min(len(nodes), max(4, round(len(nodes) * wanted / have)))
+    return [nodes[int(i * len(nodes) / count)] for i in range(count)]
+
+
+def _advance(tally: Tally, grid: Grid, seconds: float, queue: deque[tuple[Ask, float]]) -> None:
+    if seconds <= 0:
+        return
+    capacity = sum(grid.hardware.devices) * 1000
+    held = capacity - grid.idle_milli
+    waiting = sum(ask.milli * ask.pieces for ask, _ in queue)
+    tally.span += seconds
+    tally.held += held * seconds
+    tally.queued += waiting * seconds
+    # Idle capacity while somebody waits is stranded: it is there and cannot be used.
+    tally.stranded += min(waiting, capacity - held) * seconds
+
+
+def _drain(
+    queue: deque[tuple[Ask, float]], layout: Layout, running: list[tuple[float, int, Ask, Seat]],
+    clock: float, decisions: int, ticket: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Let waiting pods in, oldest first; a shape that just failed is not tried again in this round."""
+    failed: set[Ask] = set()
+    for _ in range(len(queue)):
+        ask, length = queue.popleft()
+        seat = None if ask in failed else layout.seat(ask)
+        decisions += ask not in failed
+        if seat is None:
+            failed.add(ask)
+            queue.append((ask, length))
+            continue
+        ticket += 1
+        heapq.heappush(running, (clock + length, ticket, ask, seat))
+    return decisions, ticket

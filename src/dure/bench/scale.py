@@ -1,0 +1,58 @@
+"""`dure bench scale`: misses over GPU-hours for HPA and KEDA on every usual signal, an oracle, and Dure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dure.bench.result import Cell, Result, Row, bench_options, emit
+from dure.bench.scale_cells import ORDERS, cells_of, play_cell
+from dure.bench.scale_store import Store
+from dure.bench.scale_summary import figures, summarise
+
+SCENARIOS = ("conv-150", "code-150", "twitter-150", "twitter-20", "conv-20", "code-20")
+
+
+@click.command(name="scale")
+@click.option("--scenarios", default=",".join(SCENARIOS[:4]), show_default=True, help="TRACE-BOOTSECONDS, ...")
+@click.option("--seeds", default="101", show_default=True, help="Seeds, comma separated.")
+@click.option("--hours", type=float, default=None, help="Shorter streams for a quick look.")
+@click.option("--quick", is_flag=True, help="Every second threshold only, no order table.")
+@click.option("--resume", type=click.Path(dir_okay=False, path_type=Path), help="Keep finished cells in this file.")
+@bench_options
+def command(
+    scenarios: str,
+    seeds: str,
+    hours: float | None,
+    quick: bool,
+    resume: Path | None,
+    as_json: bool,
+    report: Path | None,
+) -> None:
+    """Scale a modelled vLLM service on public traces; everyone gets the same router and queue order.
+
+    \b
+    Example:
+      dure bench scale --scenarios conv-150 --quick --json
+      dure bench scale --resume scale.jsonl --report scale.html
+    """
+    store = Store(resume)
+    rows: list[Row] = []
+    for seed in (int(text) for text in seeds.split(",")):
+        for scenario in scenarios.split(","):
+            todo = [*cells_of(scenario, quick), *([] if quick else ORDERS.get(scenario, []))]
+            for number, cell in enumerate(todo, start=1):
+                key: dict[str, Cell] = {"input": scenario, "seed": seed, **cell.labels(), "hours": hours}
+                row = store.find(key)
+                if row is None:
+                    row = store.keep({**key, **play_cell(scenario, seed, hours, cell)})
+                rows.append(row)
+                note = f"{scenario} seed {seed} {number}/{len(todo)} {cell.policy} {cell.signal} {cell.knob:g}"
+                click.echo(f"{note}: {float(row['miss_rate'] or 0.0):.2%} at {row['gpu_hours']:.1f} GPU-h", err=True)
+    emit(
+        Result("scale", rows, summarise(rows)),
+        as_json=as_json,
+        report=report,
+        figures=figures(rows) if report else [],
+    )

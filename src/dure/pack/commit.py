@@ -1,0 +1,215 @@
+"""Taking and giving back capacity, O(devices of one node) each; and the loop that decides for a stream of demands.
+
+Called by `grid`. Invariant: giving back what was taken restores every entry, and `totals` always equals a recount:
+idle thousandths of the cluster first, then the number of nodes in each lane.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from dure.pack.index import LANES, cheapest
+from dure.pack.kernels import (
+    COUNT,
+    CPU,
+    CUT,
+    CUT0,
+    D_BW,
+    D_CLIENTS,
+    D_CODE,
+    D_ENGINE,
+    D_HOME,
+    D_LINK,
+    D_MEM,
+    D_MODE,
+    D_OWNER,
+    DBW,
+    DMEM,
+    ENGINE,
+    EXCLUSIVE,
+    H_CPU,
+    H_FIRST,
+    H_LANE,
+    H_MEM,
+    H_SIZE,
+    H_TYPE,
+    ISOLATION,
+    MEM,
+    MILLI,
+    MODE,
+    TENANT,
+    WHOLE,
+    Ints,
+    Scalar,
+    device_after,
+    part_cost,
+    refresh,
+)
+
+
+@njit(cache=True)
+def recount(
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, scal: Ints, totals: Ints
+) -> None:
+    """Refresh every node and count the totals from nothing; needed when the tables change."""
+    totals[:] = 0
+    for n in range(hosts.shape[0]):
+        totals[0] += refresh(hosts, devs, levels, value, rates, idles, scal, n)
+        totals[1 + hosts[n, H_LANE]] += 1
+
+
+@njit(cache=True)
+def usable(hosts: Ints, devs: Ints, step: Ints, n: int, d: int, ask: Ints) -> Scalar:
+    return devs[d, D_CLIENTS] == 0 and device_after(devs, step, hosts[n, H_TYPE], d, ask) == 0
+
+
+@njit(cache=True)
+def pick_whole(hosts: Ints, devs: Ints, step: Ints, n: int, ask: Ints, out: Ints) -> None:
+    """Whole devices for the ask: the tightest contiguous run in one link group, else whole groups, tightest last."""
+    want, start, stop = ask[COUNT], hosts[n, H_FIRST], hosts[n, H_FIRST] + hosts[n, H_SIZE]
+    best_run, best_at, run = 1 << 30, -1, 0
+    for d in range(start, stop + 1):
+        free = d < stop and usable(hosts, devs, step, n, d, ask)
+        if free and run > 0 and devs[d, D_LINK] == devs[d - 1, D_LINK]:
+            run += 1
+            continue
+        if want <= run < best_run:
+            best_run, best_at = run, d - run
+        run = 1 if free else 0
+    if best_at < 0:
+        pick_groups(hosts, devs, step, n, ask, out)
+        return
+    for i in range(want):
+        out[i] = best_at + i
+
+
+@njit(cache=True)
+def pick_groups(hosts: Ints, devs: Ints, step: Ints, n: int, ask: Ints, out: Ints) -> None:
+    """Fill from link groups: one that holds all that is missing (the tightest), else the largest, and again."""
+    start, stop = hosts[n, H_FIRST], hosts[n, H_FIRST] + hosts[n, H_SIZE]
+    groups = np.zeros(256, np.int64)
+    for d in range(start, stop):
+        groups[devs[d, D_LINK]] += usable(hosts, devs, step, n, d, ask)
+    taken = 0
+    while taken < ask[COUNT]:
+        chosen = tightest_group(groups, ask[COUNT] - taken)
+        for d in range(start, stop):
+            if taken < ask[COUNT] and devs[d, D_LINK] == chosen and usable(hosts, devs, step, n, d, ask):
+                out[taken] = d
+                taken += 1
+        groups[chosen] = 0
+
+
+@njit(cache=True)
+def tightest_group(groups: Ints, want: int) -> Scalar:
+    chosen = 0
+    for g in range(1, groups.shape[0]):
+        here, best = groups[g], groups[chosen]
+        if (here >= want and (best < want or here < best)) or (here < want and best < want and here > best):
+            chosen = g
+    return chosen
+
+
+@njit(cache=True)
+def take(
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints,
+    totals: Ints, n: int, ask: Ints, out: Ints,
+) -> Scalar:  # fmt: skip
+    """Take the ask on node n at its cheapest device; `out` receives the devices. Answers the slot bits taken."""
+    bits = 0
+    if ask[COUNT] > 0 and ask[MODE] == EXCLUSIVE:
+        pick_whole(hosts, devs, step, n, ask, out)
+    elif ask[COUNT] > 0:
+        out[0] = part_cost(hosts, devs, levels, value, rates, idles, step, scal, n, ask)[1]
+        if ask[MODE] == CUT:
+            before = max(devs[out[0], D_CODE] - CUT0, 0)
+            bits = device_after(devs, step, hosts[n, H_TYPE], out[0], ask) - CUT0 - before
+    change(hosts, devs, levels, value, rates, idles, scal, totals, n, ask, out, bits, 1)
+    return bits
+
+
+@njit(cache=True)
+def change(
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, scal: Ints,
+    totals: Ints, n: int, ask: Ints, devices: Ints, bits: int, sign: int,
+) -> None:  # fmt: skip
+    """Take (sign 1) or give back (sign -1) the ask on named devices of node n."""
+    for d in range(hosts[n, H_FIRST], hosts[n, H_FIRST] + hosts[n, H_SIZE]):
+        totals[0] -= idles[hosts[n, H_TYPE], devs[d, D_CODE]]
+    hosts[n, H_CPU] -= sign * ask[CPU]
+    hosts[n, H_MEM] -= sign * ask[MEM]
+    for i in range(ask[COUNT]):
+        d = devices[i]
+        devs[d, D_MEM] -= sign * ask[DMEM]
+        devs[d, D_BW] -= sign * ask[DBW]
+        devs[d, D_CLIENTS] += sign
+        devs[d, D_ENGINE] += sign * ask[ENGINE]
+        if sign > 0:
+            enter(devs, d, ask)
+        devs[d, D_CODE] += sign * bits if ask[MODE] == CUT else -sign * ask[MILLI]
+        if devs[d, D_CLIENTS] == 0:
+            devs[d, D_MODE] = devs[d, D_HOME]
+            devs[d, D_OWNER] = 0
+            devs[d, D_CODE] = CUT0 if devs[d, D_HOME] == CUT else WHOLE
+    totals[1 + hosts[n, H_LANE]] -= 1
+    totals[0] += refresh(hosts, devs, levels, value, rates, idles, scal, n)
+    totals[1 + hosts[n, H_LANE]] += 1
+
+
+@njit(cache=True)
+def enter(devs: Ints, d: int, ask: Ints) -> None:
+    """Note mode and owner of a device that got one more client."""
+    if devs[d, D_CLIENTS] == 1:
+        devs[d, D_MODE] = ask[MODE]
+        devs[d, D_OWNER] = -ask[TENANT] if ask[ISOLATION] > 0 else ask[TENANT]
+        devs[d, D_CODE] = CUT0 if ask[MODE] == CUT else WHOLE
+    elif abs(devs[d, D_OWNER]) != ask[TENANT]:
+        devs[d, D_OWNER] = 0
+    elif ask[ISOLATION] > 0:
+        devs[d, D_OWNER] = -ask[TENANT]
+
+
+@njit(cache=True)
+def set_guard(guard: Ints, totals: Ints, needs: Ints) -> None:
+    """Price the lanes whose stock of still-whole wide nodes is no more than the wide demand still to come needs.
+
+    `needs` holds the price, a reserve and the spread in thousandths, then per lane the nodes wanted per idle device
+    in millionths. Arrivals to come are Poisson, so the stock should exceed their mean by some of its square roots.
+    A node of a higher lane serves the lower ones too, so their guards add up.
+    """
+    stock = 0
+    for lane in range(LANES - 1, 0, -1):
+        stock += totals[1 + lane]
+        wanted = needs[2 + lane] * totals[0] / 1_000_000_000
+        short = stock <= wanted + (needs[2] * math.sqrt(wanted) + needs[1]) / 1000
+        guard[lane] = needs[0] if needs[2 + lane] > 0 and short else 0
+    for lane in range(2, LANES):
+        guard[lane] += guard[lane - 1]
+
+
+@njit(cache=True)
+def run(
+    cost: Ints, best: Ints, least: Ints, log: Ints, seen: Ints, mark: Ints, clock: Ints, asks: Ints, guard: Ints,
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints,
+    totals: Ints, needs: Ints, shapes: Ints, nodes: Ints, devices: Ints, bits: Ints,
+) -> Scalar:  # fmt: skip
+    """Decide and take a stream of demands: nodes[i] becomes -1 or the node. Answers how many were placed."""
+    placed = 0
+    for i in range(shapes.shape[0]):
+        s = shapes[i]
+        set_guard(guard, totals, needs)
+        n = cheapest(
+            cost, best, least, log, seen, mark, clock, asks, guard,
+            hosts, devs, levels, value, rates, idles, step, scal, s,
+        )  # fmt: skip
+        nodes[i] = n
+        if n < 0:
+            continue
+        bits[i] = take(hosts, devs, levels, value, rates, idles, step, scal, totals, n, asks[s], devices[i])
+        log[clock[0] % log.shape[0]] = n
+        clock[0] += 1
+        placed += 1
+    return placed

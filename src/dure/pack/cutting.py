@@ -1,0 +1,79 @@
+"""What is left of one device worth? The cutting-stock prices of the fractional demand.
+
+Gilmore and Gomory's column generation: the fewest whole devices that hold the fractional demand, whose dual prices
+say what each fraction is worth in devices; a knapsack over those prices then values any remainder. Called by `worth`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import highspy
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dure.pack.kernels import WHOLE
+
+Floats = NDArray[np.float64]
+
+
+def remainder_values(demand: Mapping[int, float]) -> Floats:
+    """Value in whole devices of every remainder 0..1000, given the demand per size of fraction (thousandths)."""
+    sizes = np.array(sorted(s for s, amount in demand.items() if 0 < s < WHOLE and amount > 0), np.int64)
+    if sizes.size == 0:
+        return np.where(np.arange(WHOLE + 1) == WHOLE, 1.0, 0.0)
+    amounts = np.array([demand[int(s)] for s in sizes])
+    prices = _dual_prices(sizes, amounts / amounts.sum())
+    values, _ = knapsack(sizes, prices, WHOLE)
+    scaled: Floats = np.minimum(values / max(values[WHOLE], 1e-9), 1.0)
+    return scaled
+
+
+def _dual_prices(sizes: NDArray[np.int64], amounts: Floats) -> Floats:
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    for amount in amounts:
+        highs.addRow(float(amount), highspy.kHighsInf, 0, np.array([], np.int32), np.array([], np.float64))
+    for i, size in enumerate(sizes):
+        highs.addCol(1.0, 0.0, highspy.kHighsInf, 1, np.array([i], np.int32), np.array([float(WHOLE // int(size))]))
+    prices = np.zeros(sizes.size)
+    for _ in range(20 * sizes.size):
+        highs.run()
+        prices = np.maximum(np.array(highs.getSolution().row_dual), 0.0)
+        values, take = knapsack(sizes, prices, WHOLE)
+        if values[WHOLE] <= 1.0 + 1e-9:
+            break
+        pattern = unroll(sizes, take)
+        rows = np.flatnonzero(pattern).astype(np.int32)
+        highs.addCol(1.0, 0.0, highspy.kHighsInf, rows.size, rows, pattern[rows].astype(np.float64))
+    return prices
+
+
+def unroll(sizes: NDArray[np.int64], take: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The items of the best multiset for the whole room, counted."""
+    pattern = np.zeros(sizes.size, np.int64)
+    room = WHOLE
+    while room > 0:
+        item = take[room]
+        if item >= 0:
+            pattern[item] += 1
+            room -= int(sizes[item])
+        else:
+            room -= 1
+    return pattern
+
+
+@njit(cache=True)
+def knapsack(sizes: NDArray[np.int64], prices: Floats, room: int) -> tuple[Floats, NDArray[np.int64]]:
+    """Best price of any multiset of items for every room 0..room, and the item taken last (-1: the room below)."""
+    values = np.zeros(room + 1)
+    take = np.full(room + 1, -1, np.int64)
+    for r in range(1, room + 1):
+        values[r] = values[r - 1]
+        for i in range(sizes.shape[0]):
+            if sizes[i] <= r and values[r - sizes[i]] + prices[i] > values[r] + 1e-12:
+                values[r] = values[r - sizes[i]] + prices[i]
+                take[r] = i
+    return values, take

@@ -1,0 +1,166 @@
+"""Defragmentation and compaction: the cheapest moves that rebuild a large free place or empty a node.
+
+A plan is made on a copy of the cluster by the same seating as live packing, and is worth only while `still_valid`
+says so on a newer state. Moves follow the rules of `clearing.may_move`: serving warms up its replacement first,
+training moves at a checkpoint, nobody loses more pods than the budget of a tenant allows. Called by `dure defrag` and
+the agent's period.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from dure.model.catalogue import Catalogue
+from dure.model.cluster import ClusterState, Pod, Slice
+from dure.model.demand import Demand
+from dure.model.workload import WorkloadType
+from dure.pack.clearing import Clearing, cheapest, impact, may_move, seats_elsewhere, within_budget
+from dure.pack.memory import Memory
+from dure.pack.room import copied
+from dure.pack.seating import PackSettings, World, best_seat, world_of
+
+
+class How(enum.StrEnum):
+    """How a pod changes its place without harm."""
+
+    WARM_FIRST = "warm-first"
+    AT_CHECKPOINT = "at-checkpoint"
+    RESTART = "restart"
+
+
+class PodMove(msgspec.Struct, frozen=True):
+    """One step of a plan: this pod from here to there."""
+
+    pod: str
+    uid: str
+    workload: str
+    tenant: str
+    from_node: str
+    to_node: str
+    slices: tuple[Slice, ...]
+    how: How
+    lost_s: float
+
+
+class DefragPlan(msgspec.Struct, frozen=True):
+    """Moves in order, what they free, and what they cost in device-seconds of lost work."""
+
+    cluster: str
+    goal: str
+    node: str
+    moves: tuple[PodMove, ...]
+    cost_s: float
+    version: str
+
+
+class DefragSettings(msgspec.Struct, frozen=True):
+    moves_per_tenant: int = 4
+    most_moves: int = 16
+
+
+USUAL = DefragSettings()
+
+
+def plan_room(
+    state: ClusterState,
+    catalogue: Catalogue,
+    wanted: Pod,
+    memory: Memory | None = None,
+    settings: DefragSettings = USUAL,
+) -> DefragPlan | None:
+    """The cheapest moves after which `wanted` fits on one node; None when it fits already or no moves can help."""
+    world = _world(state, catalogue, memory)
+    if best_seat(wanted, world, world.rooms, ()) is not None:
+        return None
+    found = cheapest(wanted, world, lambda pod: may_move(pod, world))
+    if found is None or not _affordable(found, settings):
+        return None
+    homes = seats_elsewhere(wanted, found, world)
+    if homes is None:
+        return None
+    moves = tuple(
+        _move(victim, home.room.node.name, home.parts, state.now_s)
+        for victim, home in zip(found.victims, homes, strict=True)
+    )
+    goal = f"{wanted.demand.devices} whole devices" if wanted.demand.whole else f"room for {wanted.name}"
+    return DefragPlan(state.cluster, goal, found.room.node.name, moves, found.cost, state.version)
+
+
+def plan_empty(
+    state: ClusterState, catalogue: Catalogue, memory: Memory | None = None, settings: DefragSettings = USUAL
+) -> DefragPlan | None:
+    """The cheapest node to empty: every pod on it has a seat on a node that is in use; None when there is none."""
+    world = _world(state, catalogue, memory)
+    best: DefragPlan | None = None
+    for name, room in sorted(world.rooms.items()):
+        here = sorted((pod for pod in state.pods if pod.node == name and pod.holds), key=lambda pod: pod.name)
+        if not here or not all(may_move(pod, world) for pod in here):
+            continue
+        cost = sum(impact(pod, state.now_s) for pod in here)
+        if not _affordable(Clearing(room, tuple(here), cost), settings) or (best and best.cost_s <= cost):
+            continue
+        moves = _rehomed(here, name, world)
+        if moves is not None:
+            best = DefragPlan(state.cluster, "an empty node", name, moves, cost, state.version)
+    return best
+
+
+def still_valid(plan: DefragPlan, state: ClusterState, catalogue: Catalogue) -> bool:
+    """Whether every move of the plan can still be made on this state, one after the other."""
+    world = _world(state, catalogue, None)
+    pods = {pod.uid: pod for pod in state.pods}
+    rooms = {name: copied(room) for name, room in world.rooms.items()}
+    for move in plan.moves:
+        pod = pods.get(move.uid)
+        if pod is None or not pod.holds or pod.node != move.from_node or not may_move(pod, world):
+            return False
+        rooms[pod.node].give_back(pod, pod.slices)
+    for move in plan.moves:
+        pod = pods[move.uid]
+        seat = best_seat(pod, world, {move.to_node: rooms[move.to_node]}, ()) if move.to_node in rooms else None
+        if seat is None:
+            return False
+        seat.room.take(pod, seat.parts)
+    return True
+
+
+def whole_devices(classes: tuple[str, ...], devices: int, pool: str = "") -> Pod:
+    """A stand-in for a demand of whole devices that should become possible."""
+    return Pod(
+        name="(wanted)", uid="(wanted)", tenant="", type=WorkloadType.TRAINING, demand=Demand(devices=devices),
+        classes=classes, pool=pool,
+    )  # fmt: skip
+
+
+def _world(state: ClusterState, catalogue: Catalogue, memory: Memory | None) -> World:
+    return world_of(state, catalogue, memory, PackSettings())
+
+
+def _affordable(found: Clearing, settings: DefragSettings) -> bool:
+    return len(found.victims) <= settings.most_moves and within_budget(found.victims, settings.moves_per_tenant)
+
+
+def _rehomed(pods: list[Pod], leaving: str, world: World) -> tuple[PodMove, ...] | None:
+    rooms = {name: copied(room) for name, room in world.rooms.items() if name != leaving and room.pods}
+    moves = []
+    for pod in pods:
+        seat = best_seat(pod, world, rooms, ())
+        if seat is None:
+            return None
+        seat.room.take(pod, seat.parts)
+        moves.append(_move(pod, seat.room.node.name, seat.parts, world.state.now_s))
+    return tuple(moves)
+
+
+def _move(pod: Pod, to_node: str, slices: tuple[Slice, ...], now_s: float) -> PodMove:
+    match pod.type:
+        case WorkloadType.SERVING:
+            how = How.WARM_FIRST
+        case WorkloadType.TRAINING:
+            how = How.AT_CHECKPOINT
+        case WorkloadType.BATCH:
+            how = How.RESTART
+    lost = impact(pod, now_s)
+    return PodMove(pod.name, pod.uid, pod.workload, pod.tenant, pod.node, to_node, slices, how, lost)

@@ -1,0 +1,250 @@
+"""A cluster as arrays, with the demand mix it has seen: decide, take, give back, try out on a copy.
+
+The one object that `packer` (live) and the benchmarks (traces) drive. Every change costs O(changed); `fork` shares
+the arrays until one side writes. Invariant: what is free plus what is seated equals what there was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dure.pack import commit, index
+from dure.pack.ask import Ask
+from dure.pack.index import LANES
+from dure.pack.kernels import (
+    CUT,
+    CUT0,
+    D_BW,
+    D_CODE,
+    D_HOME,
+    D_LIMIT,
+    D_LINK,
+    D_MEM,
+    D_MODE,
+    D_MODES,
+    H_CPU,
+    H_FIRST,
+    H_MEM,
+    H_SIZE,
+    H_TYPE,
+    WHOLE,
+    Ints,
+)
+from dure.pack.mix import Mix, Shape
+from dure.pack.worth import USUAL, Hardware, Worth, WorthSettings, worth
+
+ANY_MODE = 0b11111
+
+
+class Part(NamedTuple):
+    """One device of a node as it stands when empty. `modes` is a bit mask of the modes it offers."""
+
+    mem: int = 0
+    bw: int = 0
+    link: int = 0
+    home: int = 0
+    modes: int = ANY_MODE
+    limit: int = 1 << 14
+
+
+class Host(NamedTuple):
+    """One node: free host CPU and memory, its type, its devices."""
+
+    cpu: int
+    mem: int
+    typ: int
+    parts: tuple[Part, ...]
+
+
+class Seat(NamedTuple):
+    """Where an ask sits: node, devices, and the slot bits it took of the first one (0 unless cut)."""
+
+    node: int
+    devices: tuple[int, ...]
+    bits: int
+
+
+class Grid:
+    """Arrays, totals, mix and index of one cluster. `learn` re-prices when the mix has grown by half or aged."""
+
+    def __init__(
+        self,
+        hosts: Sequence[Host],
+        hardware: Hardware,
+        settings: WorthSettings = USUAL,
+        mix: Mix | None = None,
+        shapes: int = 64,
+    ) -> None:
+        self.hosts, self.devs = _arrays(hosts)
+        self.hardware = hardware
+        self.settings = settings
+        self.mix = mix if mix is not None else Mix(prior=prior_of(hosts))
+        self.totals = np.zeros(1 + LANES, np.int64)
+        self.needs = np.zeros(2 + LANES, np.int64)
+        self.rows: dict[Ask, int] = {}
+        self.index = index.new_index(len(hosts), shapes)
+        self._shared = False
+        self._next_lesson = 0
+        self.priced: Worth = self.learn()
+
+    def learn(self) -> Worth:
+        """Turn the mix as it is now into prices."""
+        self._own()
+        self.priced = worth(self.mix.shares(), self.mix.typical(), self.hardware, self.settings)
+        t = self.priced.tables
+        commit.recount(self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals)
+        self.index.seen[:] = -1
+        self.needs[:] = self.priced.needs(self.hardware.widest, LANES)
+        seen = self.mix.arrivals
+        self._next_lesson = seen + min(max(32, seen // 2), self.settings.lesson)
+        return self.priced
+
+    def until_lesson(self) -> int:
+        """How many more arrivals before the prices should be made anew."""
+        return max(1, self._next_lesson - self.mix.arrivals)
+
+    def arrived(self, asks: Sequence[Ask]) -> None:
+        """Note arrivals in the mix, and learn when it is time."""
+        for ask in asks:
+            self.mix.add(ask.shape)
+        if self.mix.arrivals >= self._next_lesson:
+            self.learn()
+
+    def seat(self, ask: Ask) -> Seat | None:
+        """Decide and take; None when it fits nowhere."""
+        return self.seat_all([ask])[0]
+
+    def seat_all(self, asks: Sequence[Ask]) -> list[Seat | None]:
+        """Decide and take a stream, one after the other, each seeing the ones before."""
+        shapes = np.array([self.row(ask) for ask in asks], np.int64)
+        nodes, devices, bits = self.run(shapes)
+        seats: list[Seat | None] = []
+        for i, ask in enumerate(asks):
+            taken = tuple(int(d) for d in devices[i, : ask.pieces])
+            seats.append(Seat(int(nodes[i]), taken, int(bits[i])) if nodes[i] >= 0 else None)
+        return seats
+
+    def run(self, shapes: Ints) -> tuple[Ints, Ints, Ints]:
+        """Decide and take for rows of the index: nodes (-1 where none), devices, slot bits."""
+        self._own()
+        nodes = np.full(shapes.shape[0], -1, np.int64)
+        devices = np.full((shapes.shape[0], max(1, self.hardware.widest)), -1, np.int64)
+        bits = np.zeros(shapes.shape[0], np.int64)
+        commit.run(
+            *self.index, self.hosts, self.devs, *self.priced.tables, self.totals, self.needs,
+            shapes, nodes, devices, bits,
+        )  # fmt: skip
+        return nodes, devices, bits
+
+    def seat_on(self, ask: Ask, node: int) -> Seat:
+        """Take on a node that is known to fit, at its cheapest devices."""
+        self._own()
+        out = np.full(max(1, self.hardware.widest), -1, np.int64)
+        bits = commit.take(self.hosts, self.devs, *self.priced.tables, self.totals, node, ask.row(), out)
+        self._log(node)
+        return Seat(node, tuple(int(d) for d in out[: ask.pieces]), int(bits))
+
+    def put(self, ask: Ask, seat: Seat) -> None:
+        """Take capacity at a known seat (something that runs already)."""
+        self._change(ask, seat, 1)
+
+    def free(self, ask: Ask, seat: Seat) -> None:
+        """Give back what the seat took."""
+        self._change(ask, seat, -1)
+
+    def row(self, ask: Ask) -> int:
+        """The index row of this ask. The index grows; past `settings.shapes` the row unused longest is given away."""
+        known = self.rows.get(ask)
+        if known is not None:
+            return known
+        room = self.index.seen.shape[0]
+        if len(self.rows) < room:
+            row = len(self.rows)
+        elif room < self.settings.shapes:
+            self._widen(min(2 * room, self.settings.shapes))
+            row = room
+        else:
+            # A row in use right now was seen at the last tick; the oldest one has waited longest.
+            oldest = min(self.rows, key=lambda held: (self.index.seen[self.rows[held]], held))
+            row = self.rows.pop(oldest)
+        self.rows[ask] = row
+        self.index.asks[row] = ask
+        self.index.seen[row] = -1
+        return row
+
+    def fork(self) -> Grid:
+        """A copy for trying things out; arrays are copied only when one of the two changes."""
+        twin = object.__new__(Grid)
+        twin.__dict__.update(self.__dict__)
+        self._shared = twin._shared = True
+        return twin
+
+    @property
+    def idle_milli(self) -> int:
+        return int(self.totals[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays that grow with the cluster."""
+        return int(self.hosts.nbytes + self.devs.nbytes + sum(array.nbytes for array in self.index))
+
+    def _change(self, ask: Ask, seat: Seat, sign: int) -> None:
+        self._own()
+        t = self.priced.tables
+        commit.change(
+            self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals,
+            seat.node, ask.row(), np.array(seat.devices or (-1,), np.int64), seat.bits, sign,
+        )  # fmt: skip
+        self._log(seat.node)
+
+    def _log(self, node: int) -> None:
+        ix = self.index
+        ix.log[ix.clock[0] % ix.log.shape[0]] = node
+        ix.clock[0] += 1
+
+    def _own(self) -> None:
+        if not self.__dict__.get("_shared"):
+            return
+        self.hosts, self.devs = self.hosts.copy(), self.devs.copy()
+        self.totals, self.needs = self.totals.copy(), self.needs.copy()
+        self.rows = dict(self.rows)
+        self.index = index.Index(*(array.copy() for array in self.index))
+        self.mix = self.mix.copy()
+        self._shared = False
+
+    def _widen(self, shapes: int) -> None:
+        wider = index.new_index(self.hosts.shape[0], shapes)
+        for old, new in zip(self.index, wider, strict=True):
+            if old.shape == new.shape:
+                new[...] = old
+            else:
+                new[: old.shape[0]] = old
+        self.index = wider
+
+
+def prior_of(hosts: Sequence[Host]) -> list[tuple[Shape, float]]:
+    """Before anything arrived: whole and half devices with their even share of the hosts."""
+    devices = max(1, sum(len(host.parts) for host in hosts))
+    cpu = sum(host.cpu for host in hosts if host.parts) // devices
+    mem = sum(host.mem for host in hosts if host.parts) // devices
+    return [
+        (Shape(cpu * 3 // 4, mem * 3 // 4, 1, WHOLE, -1, -1), 1.0),
+        (Shape(cpu // 3, mem // 3, 1, 500, -1, -1), 1.0),
+    ]
+
+
+def _arrays(hosts: Sequence[Host]) -> tuple[Ints, Ints]:
+    rows = np.zeros((len(hosts), 8), np.int64)
+    devs = np.zeros((sum(len(host.parts) for host in hosts), 11), np.int32)
+    first = 0
+    for n, host in enumerate(hosts):
+        rows[n, [H_CPU, H_MEM, H_TYPE, H_FIRST, H_SIZE]] = host.cpu, host.mem, host.typ, first, len(host.parts)
+        for d, part in enumerate(host.parts, first):
+            code = CUT0 if part.home == CUT else WHOLE
+            devs[d, [D_CODE, D_MEM, D_BW, D_LIMIT]] = code, part.mem, part.bw, part.limit
+            devs[d, [D_MODE, D_HOME, D_MODES, D_LINK]] = part.home, part.home, part.modes, part.link
+        first += len(host.parts)
+    return rows, devs

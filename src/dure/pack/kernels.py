@@ -1,0 +1,268 @@
+"""The hot loops of packing: what a placement would cost on a node, and taking or giving back capacity.
+
+Called through `index` and `grid`; `plain` is the readable twin that the tests hold these loops to. Invariant:
+everything is integer arithmetic, so neither the order of nodes and devices nor the machine can change an answer.
+
+Costs are in millionths of a device. A device is described by one number, its *code*: 0..1000 is the idle share in
+thousandths of a device that is not cut into slots, 1001 + mask is a device cut by MIG or vNPU whose occupied memory
+slots are the bits of mask. Kernels take bare arrays: reaching into a tuple of arrays costs more than the arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[Any]
+Scalar = Any  # numba infers machine integers
+
+WHOLE = 1000
+CUT0 = 1001
+CODES = CUT0 + 256
+NEVER = np.int64(2**31 - 1)
+
+# How a device is shared now; FREE devices take any mode they offer without a switch.
+FREE, EXCLUSIVE, MPS, TIME, CUT = 0, 1, 2, 3, 4
+
+# Columns of `hosts` (int64, one row per node) and `devs` (int32, one row per device).
+H_CPU, H_MEM, H_TYPE, H_FIRST, H_SIZE, H_LANE, H_TAG, H_PHI = range(8)
+D_CODE, D_MEM, D_BW, D_CLIENTS, D_LIMIT, D_MODE, D_HOME, D_MODES, D_OWNER, D_ENGINE, D_LINK = range(11)
+
+# Fields of an ask, in the order of `ask.Ask`.
+CPU, MEM, COUNT, MILLI, PROFILE, DMEM, DBW, MODE, TYPES, TENANT, ISOLATION, ENGINE = range(12)
+ASK_FIELDS = 12
+
+# Rates per thousandth are stored times 2**SHIFT / 1000: a shift is many times cheaper than a division.
+SHIFT = 20
+BINS = 16
+TIERS = 4
+
+# Layout of `scal`: scalars, then host millicores per device at BINS points of the demand, then the tiers.
+RAM_PER_DEVICE, RAM_PRICE, WIDE, WIDE_PRICE, TIE_CPU, TIE_IDLE, SWITCH_PRICE, ISOLATION_PRICE = range(8)
+RHO = 8
+TIER = RHO + BINS
+SCALARS = TIER + TIERS
+
+
+@njit(cache=True, inline="always")
+def level_of(levels: Ints, cpu: int) -> Scalar:
+    """How many of the sorted host CPU figures this much CPU can meet."""
+    low, high = 0, levels.shape[0]
+    while low < high:
+        mid = (low + high) >> 1
+        if levels[mid] <= cpu:
+            low = mid + 1
+        else:
+            high = mid
+    return low
+
+
+@njit(cache=True, inline="always")
+def host_cost(
+    rates: Ints, scal: Ints, typ: int, level: int, cpu: int, mem: int, idle: int, whole: int, size: int
+) -> Scalar:
+    """The part of a node's potential that hangs on the node, not on single devices.
+
+    rates[type, level, w] is what w whole devices save; its last column is the price of idle capacity as such.
+    """
+    cost = (rates[typ, level, rates.shape[2] - 1] * idle >> SHIFT) - rates[typ, level, whole]
+    short = 0
+    for b in range(RHO, RHO + BINS):
+        gap = (scal[b] * idle >> SHIFT) - cpu
+        if gap <= 0:
+            break
+        short += gap
+    cost += short * (1000 // BINS)
+    ram = (scal[RAM_PER_DEVICE] * idle >> SHIFT) - mem
+    if ram > 0:
+        cost += ram * scal[RAM_PRICE] >> 10
+    if size >= scal[WIDE] and whole < size:
+        cost += scal[WIDE_PRICE]
+    return cost
+
+
+@njit(cache=True, inline="always")
+def is_whole(code: int) -> Scalar:
+    return code in (WHOLE, CUT0)
+
+
+@njit(cache=True)
+def refresh(
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, scal: Ints, n: int
+) -> Scalar:
+    """Recompute what is remembered about node n; answers its idle thousandths.
+
+    PHI is its potential. TAG is equal for nodes in equal states whatever they are called and however their devices
+    are ordered. LANE is 0, or 1 + the highest tier of host CPU it could still give a demand for a whole wide node.
+    """
+    cpu, mem, typ, size = hosts[n, H_CPU], hosts[n, H_MEM], hosts[n, H_TYPE], hosts[n, H_SIZE]
+    level = level_of(levels, cpu)
+    idle, whole, total = 0, 0, 0
+    tag = np.int64(0)
+    for d in range(hosts[n, H_FIRST], hosts[n, H_FIRST] + size):
+        code = devs[d, D_CODE]
+        idle += idles[typ, code]
+        whole += is_whole(code)
+        total += value[typ, level, code]
+        one = code * 2654435761 + devs[d, D_MEM] * 40503 + devs[d, D_BW] * 65599 + devs[d, D_MODE] * 11
+        one += devs[d, D_MODES] * 131 + devs[d, D_OWNER] * 31337
+        tag += one * one * np.int64(6364136223846793005) + one
+    hosts[n, H_PHI] = total + host_cost(rates, scal, typ, level, cpu, mem, idle, whole, size)
+    tag += (cpu * 1099511628211 + mem) * np.int64(6364136223846793005) + typ
+    hosts[n, H_TAG] = tag & np.int64(0x7FFFFFFFFFFFFFFF)
+    hosts[n, H_LANE] = level_of(scal[TIER:], cpu) if size >= scal[WIDE] and whole == size else 0
+    return idle
+
+
+@njit(cache=True, inline="always")
+def admits(devs: Ints, d: int, ask: Ints) -> Scalar:
+    """Whether device d may take the ask as far as memory, bandwidth, mode, clients and isolation go."""
+    if devs[d, D_MEM] < ask[DMEM] or devs[d, D_BW] < ask[DBW]:
+        return False
+    if devs[d, D_CLIENTS] == 0:
+        return devs[d, D_MODE] == ask[MODE] or (devs[d, D_MODES] >> ask[MODE]) & 1 == 1
+    if devs[d, D_MODE] != ask[MODE] or devs[d, D_CLIENTS] >= devs[d, D_LIMIT]:
+        return False
+    # owner > 0: one tenant so far, by chance; < 0: that tenant asked to be alone; 0: several.
+    if devs[d, D_OWNER] < 0 or ask[ISOLATION] > 0:
+        return abs(devs[d, D_OWNER]) == ask[TENANT]
+    return True
+
+
+@njit(cache=True, inline="always")
+def device_after(devs: Ints, step: Ints, typ: int, d: int, ask: Ints) -> Scalar:
+    """The code of device d after it took the ask, or -1 if it cannot."""
+    if not admits(devs, d, ask):
+        return -1
+    code = devs[d, D_CODE]
+    if ask[MODE] == CUT:
+        if code < WHOLE or (ask[ENGINE] > 0 and devs[d, D_ENGINE] > 0):
+            return -1
+        after = step[typ, ask[PROFILE], 0 if code == WHOLE else code - CUT0]
+        return -1 if after < 0 else CUT0 + after
+    if code > WHOLE:
+        code = WHOLE if code == CUT0 else -1
+    return code - ask[MILLI] if code >= ask[MILLI] else -1
+
+
+@njit(cache=True, inline="always")
+def node_fits(hosts: Ints, n: int, ask: Ints) -> Scalar:
+    """Host CPU, host memory, type and number of devices."""
+    if hosts[n, H_CPU] < ask[CPU] or hosts[n, H_MEM] < ask[MEM] or (ask[TYPES] >> hosts[n, H_TYPE]) & 1 == 0:
+        return False
+    return ask[COUNT] <= hosts[n, H_SIZE]
+
+
+@njit(cache=True, inline="always")
+def whole_cost(
+    hosts: Ints,
+    devs: Ints,
+    levels: Ints,
+    value: Ints,
+    rates: Ints,
+    idles: Ints,
+    step: Ints,
+    scal: Ints,
+    n: int,
+    ask: Ints,
+) -> Scalar:
+    """Cost of whole devices, or of host capacity alone, on node n."""
+    typ, start, size = hosts[n, H_TYPE], hosts[n, H_FIRST], hosts[n, H_SIZE]
+    cpu, mem = hosts[n, H_CPU] - ask[CPU], hosts[n, H_MEM] - ask[MEM]
+    level = level_of(levels, cpu)
+    idle, whole, total, missing, switches = 0, 0, 0, ask[COUNT], 0
+    for d in range(start, start + size):
+        code = devs[d, D_CODE]
+        if missing > 0 and devs[d, D_CLIENTS] == 0 and device_after(devs, step, typ, d, ask) == 0:
+            missing -= 1
+            total += value[typ, level, 0]
+            switches += devs[d, D_MODE] != FREE and devs[d, D_MODE] != EXCLUSIVE
+            continue
+        idle += idles[typ, code]
+        whole += is_whole(code)
+        total += value[typ, level, code]
+    if missing > 0:
+        return NEVER
+    ties = (scal[TIE_CPU] * cpu >> SHIFT) + (scal[TIE_IDLE] * idle >> SHIFT) + switches * scal[SWITCH_PRICE]
+    return total + host_cost(rates, scal, typ, level, cpu, mem, idle, whole, size) - hosts[n, H_PHI] + ties
+
+
+@njit(cache=True, inline="always")
+def upkeep(devs: Ints, scal: Ints, d: int, ask: Ints) -> Scalar:
+    """What the device must be changed for: another mode, or a fence around one tenant."""
+    cost = 0
+    if devs[d, D_MODE] != ask[MODE] and devs[d, D_MODE] != FREE:
+        cost += scal[SWITCH_PRICE]
+    if ask[ISOLATION] > 0 and devs[d, D_CLIENTS] == 0:
+        cost += scal[ISOLATION_PRICE]
+    return cost
+
+
+@njit(cache=True)
+def part_cost(
+    hosts: Ints,
+    devs: Ints,
+    levels: Ints,
+    value: Ints,
+    rates: Ints,
+    idles: Ints,
+    step: Ints,
+    scal: Ints,
+    n: int,
+    ask: Ints,
+) -> Scalar:
+    """Cost of a part of one device on node n, and the device where it is least."""
+    typ, start, size = hosts[n, H_TYPE], hosts[n, H_FIRST], hosts[n, H_SIZE]
+    cpu, mem = hosts[n, H_CPU] - ask[CPU], hosts[n, H_MEM] - ask[MEM]
+    level = level_of(levels, cpu)
+    idle, whole, total = 0, 0, 0
+    for d in range(start, start + size):
+        code = devs[d, D_CODE]
+        idle += idles[typ, code]
+        whole += is_whole(code)
+        total += value[typ, level, code]
+    base = total - hosts[n, H_PHI] + (scal[TIE_CPU] * cpu >> SHIFT)
+    best, chosen = NEVER, -1
+    seen_idle, seen_whole, host, empty = -1, -1, 0, -1
+    for d in range(start, start + size):
+        code = devs[d, D_CODE]
+        if devs[d, D_CLIENTS] == 0:
+            if empty >= 0 and devs[d, D_MODE] == devs[empty, D_MODE] and devs[d, D_MODES] == devs[empty, D_MODES]:
+                continue
+            empty = d
+        after = device_after(devs, step, typ, d, ask)
+        if after < 0:
+            continue
+        left, still = idle - idles[typ, code] + idles[typ, after], whole - is_whole(code)
+        if left != seen_idle or still != seen_whole:
+            host = host_cost(rates, scal, typ, level, cpu, mem, left, still, size)
+            seen_idle, seen_whole = left, still
+        cost = base - value[typ, level, code] + value[typ, level, after] + host + upkeep(devs, scal, d, ask)
+        cost += scal[TIE_IDLE] * left >> SHIFT
+        if cost < best or (cost == best and code < devs[chosen, D_CODE]):
+            best, chosen = cost, d
+    return best, chosen
+
+
+@njit(cache=True)
+def node_cost(
+    hosts: Ints,
+    devs: Ints,
+    levels: Ints,
+    value: Ints,
+    rates: Ints,
+    idles: Ints,
+    step: Ints,
+    scal: Ints,
+    n: int,
+    ask: Ints,
+) -> Scalar:
+    """Cost of the ask on node n; NEVER when it does not fit."""
+    if not node_fits(hosts, n, ask):
+        return NEVER
+    if ask[COUNT] == 0 or ask[MODE] == EXCLUSIVE:
+        return whole_cost(hosts, devs, levels, value, rates, idles, step, scal, n, ask)
+    return part_cost(hosts, devs, levels, value, rates, idles, step, scal, n, ask)[0]

@@ -1,0 +1,117 @@
+"""What the packer remembers between calls: the demand mix and the prices made from it.
+
+An agent holds one `Memory` and hands it to `pack` each time; without one, `pack` learns from the state it is given.
+Invariant: a pod counts once, when it is first seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dure.model.accelerator import ShareMode
+from dure.model.catalogue import Catalogue
+from dure.model.cluster import ClusterState, Pod
+from dure.pack.kernels import WHOLE
+from dure.pack.mix import Mix, Shape
+from dure.pack.slots import layout_values, steps
+from dure.pack.worth import USUAL, Hardware, Worth, WorthSettings, worth
+
+_LESSON = 64
+_WIDEST_GEOMETRY = 8
+
+
+class Memory:
+    """Demand mix of one cluster, and its prices for the classes that the cluster has."""
+
+    def __init__(self, settings: WorthSettings = USUAL) -> None:
+        self.settings = settings
+        self.mix: Mix | None = None
+        self.classes: tuple[str, ...] = ()
+        self.priced: Worth | None = None
+        self._seen: set[str] = set()
+        self._learned = -1
+        self._fleet: Hardware | None = None
+
+    def learn(self, state: ClusterState, catalogue: Catalogue) -> Worth:
+        """Count the pods that are new, and make new prices when the fleet changed or enough has arrived."""
+        hardware, classes = hardware_of(state, catalogue)
+        if self.mix is None or classes != self.classes:
+            self.classes, self.mix, self._seen = classes, Mix(prior=_prior(state)), set()
+        for pod in sorted(state.pods, key=lambda pod: pod.uid):
+            if pod.uid not in self._seen:
+                self.mix.add(shape_of(pod, catalogue, classes))
+        self._seen = {pod.uid for pod in state.pods}
+        news = self.mix.arrivals - self._learned
+        if self.priced is None or hardware != self._fleet or news >= min(_LESSON, max(1, self._learned // 2)):
+            self.priced = worth(self.mix.shares(), self.mix.typical(), hardware, self.settings)
+            self._learned, self._fleet = self.mix.arrivals, hardware
+        return self.priced
+
+
+def hardware_of(state: ClusterState, catalogue: Catalogue) -> tuple[Hardware, tuple[str, ...]]:
+    """The fleet's make-up by class; a geometry of more than eight slots is priced by its idle share alone."""
+    classes = tuple(sorted({device.class_name for node in state.nodes for device in node.devices})) or ("none",)
+    devices = [0] * len(classes)
+    for node in state.nodes:
+        for device in node.devices:
+            devices[classes.index(device.class_name)] += 1
+    tables, slots, values = [], [], []
+    for name in classes:
+        known = catalogue.classes.get(name)
+        geometry = (known.mig or known.vnpu) if known else None
+        narrow = geometry is not None and geometry.slots <= _WIDEST_GEOMETRY
+        tables.append(steps(geometry) if geometry is not None and narrow else ())
+        values.append(tuple(layout_values(geometry, {})) if geometry is not None and narrow else ())
+        slots.append(geometry.slots if geometry is not None and narrow else 0)
+    widest = max((len(node.devices) for node in state.nodes), default=1)
+    hardware = Hardware(
+        devices=tuple(devices),
+        widest=widest,
+        host_cpu=max((node.cpu_milli for node in state.nodes), default=1),
+        wide_cpu=tuple(sorted({node.cpu_milli for node in state.nodes if len(node.devices) == widest})),
+        steps=tuple(tables),
+        slots=tuple(slots),
+        layouts=tuple(values),
+    )
+    return hardware, classes
+
+
+def shape_of(pod: Pod, catalogue: Catalogue, classes: tuple[str, ...]) -> Shape:
+    """A pod's demand as the mix counts it: whole devices, a fraction, or the smallest profile that covers it."""
+    demand = pod.demand
+    types = sum(1 << i for i, name in enumerate(classes) if name in pod.classes) or -1
+    if demand.whole:
+        return Shape(demand.cpu_milli, demand.host_memory_mib, demand.devices, WHOLE, -1, types)
+    milli = min(WHOLE, max(demand.compute_milli, demand.bandwidth_milli, _memory_share(pod, catalogue)))
+    if not pod.classes or (milli == 0 and demand.memory_mib == 0):
+        return Shape(demand.cpu_milli, demand.host_memory_mib, 0, 0, -1, types)
+    profile = _profile(pod, catalogue) if set(pod.share) <= {ShareMode.MIG, ShareMode.VNPU} and pod.share else -1
+    return Shape(demand.cpu_milli, demand.host_memory_mib, 1, max(1, milli), profile, types)
+
+
+def _memory_share(pod: Pod, catalogue: Catalogue) -> int:
+    known = catalogue.classes.get(pod.classes[0]) if pod.classes else None
+    return -(-pod.demand.memory_mib * WHOLE // known.memory_mib) if known and known.memory_mib else 0
+
+
+def _profile(pod: Pod, catalogue: Catalogue) -> int:
+    for name in pod.classes:
+        known = catalogue.classes.get(name)
+        geometry = (known.mig or known.vnpu) if known else None
+        if geometry is None:
+            continue
+        covering = [
+            (profile.slots, index)
+            for index, profile in enumerate(geometry.profiles)
+            if profile.memory_mib >= pod.demand.memory_mib and profile.compute_milli >= pod.demand.compute_milli
+        ]
+        if covering:
+            return min(covering)[1]
+    return -1
+
+
+def _prior(state: ClusterState) -> Iterable[tuple[Shape, float]]:
+    devices = max(1, sum(len(node.devices) for node in state.nodes))
+    cpu = sum(node.cpu_milli for node in state.nodes if node.devices) // devices
+    mem = sum(node.memory_mib for node in state.nodes if node.devices) // devices
+    return [(Shape(cpu // 2, mem // 2, 1, WHOLE, -1, -1), 1.0), (Shape(cpu // 4, mem // 4, 1, 500, -1, -1), 1.0)]

@@ -1,0 +1,92 @@
+"""The typical demand, learned from arrivals and forgetting slowly.
+
+Fed by whoever sees workloads arrive; read by `worth`, which turns the mix into prices. Invariant: the mix depends on
+the arrivals alone, never on what was placed, so refusing a demand does not make it look rare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+
+class Shape(NamedTuple):
+    """What of a demand matters for the others: host share, devices, and which types it accepts (bit mask)."""
+
+    cpu: int
+    mem: int
+    pieces: int
+    milli: int
+    profile: int
+    types: int
+
+    @property
+    def devices(self) -> float:
+        """Device demand in whole devices."""
+        return self.pieces * self.milli / 1000
+
+
+class MixSettings(msgspec.Struct, frozen=True):
+    """How fast the mix forgets, and how much of it counts as typical."""
+
+    half_life: float = 20_000.0
+    typical: float = 0.95
+    prior: float = 2.0
+
+
+USUAL = MixSettings()
+
+
+class Mix:
+    """Decaying counts per shape. Adding is O(1): instead of fading all counts, new ones weigh more."""
+
+    def __init__(self, settings: MixSettings = USUAL, prior: Iterable[tuple[Shape, float]] = ()) -> None:
+        self.settings = settings
+        self._growth = 2.0 ** (1.0 / settings.half_life)
+        self._unit = 1.0
+        self._weights: dict[Shape, float] = {}
+        total = 0.0
+        for shape, weight in prior:
+            self._weights[shape] = self._weights.get(shape, 0.0) + weight
+            total += weight
+        for shape in self._weights:
+            self._weights[shape] *= settings.prior / total
+        self.arrivals = 0
+
+    def add(self, shape: Shape, times: int = 1) -> None:
+        """One more demand of this shape arrived."""
+        self._unit *= self._growth**times
+        self._weights[shape] = self._weights.get(shape, 0.0) + self._unit * times
+        self.arrivals += times
+        if self._unit > 1e9:
+            self._weights = {s: w / self._unit for s, w in self._weights.items() if w / self._unit > 1e-6}
+            self._unit = 1.0
+
+    def copy(self) -> Mix:
+        """The same mix, free to go its own way."""
+        twin = Mix(self.settings)
+        twin._unit, twin._weights, twin.arrivals = self._unit, dict(self._weights), self.arrivals
+        return twin
+
+    def shares(self) -> list[tuple[Shape, float]]:
+        """Every shape with its share of the arrivals, sorted by shape."""
+        total = sum(self._weights[s] for s in sorted(self._weights))
+        return [(s, self._weights[s] / total) for s in sorted(self._weights)]
+
+    def typical(self) -> list[tuple[Shape, float]]:
+        """The most frequent shapes (memory aside) that make up `settings.typical` of the arrivals, scaled to one."""
+        merged: dict[Shape, float] = {}
+        for shape, share in self.shares():
+            bare = shape._replace(mem=0)
+            merged[bare] = merged.get(bare, 0.0) + share
+        ranked = sorted(merged.items(), key=lambda item: (-item[1], item[0]))
+        kept: list[tuple[Shape, float]] = []
+        covered = 0.0
+        for shape, share in ranked:
+            if covered >= self.settings.typical:
+                break
+            kept.append((shape, share))
+            covered += share
+        return [(shape, share / covered) for shape, share in kept]

@@ -1,0 +1,160 @@
+"""Where a pod or a gang would sit best, on a scratch copy of the cluster. For `packer`, `clearing` and `defrag`.
+
+Invariant: a gang is seated whole or not at all, and a seat that is not kept leaves the rooms as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from dure.model.catalogue import Catalogue
+from dure.model.cluster import ClusterState, Pod, Slice
+from dure.model.decision import Bind, Decision, Evict, Resize
+from dure.model.reason import Verdict
+from dure.model.workload import WorkloadType
+from dure.pack.fit import fits_node
+from dure.pack.memory import Memory
+from dure.pack.room import NodeRoom, rooms_of
+from dure.pack.score import Scorer
+
+
+class PackSettings(msgspec.Struct, frozen=True):
+    """`moves_per_tenant` bounds how many pods of one tenant a call may move to make room; 0 moves none."""
+
+    preempt: bool = True
+    moves_per_tenant: int = 2
+
+
+USUAL = PackSettings()
+
+
+class Seat(NamedTuple):
+    """Where one pod would sit, and what of it it would take."""
+
+    pod: Pod
+    room: NodeRoom
+    parts: tuple[Slice, ...]
+
+
+Rooms = dict[str, NodeRoom]
+
+
+class World(NamedTuple):
+    """All that one call works on; `rooms` is its scratch copy."""
+
+    state: ClusterState
+    catalogue: Catalogue
+    rooms: Rooms
+    scorer: Scorer
+    settings: PackSettings
+
+
+def world_of(
+    state: ClusterState, catalogue: Catalogue, memory: Memory | None = None, settings: PackSettings = USUAL
+) -> World:
+    memory = memory if memory is not None else Memory()
+    priced = memory.learn(state, catalogue)
+    return World(state, catalogue, rooms_of(state, catalogue), Scorer(priced, memory.classes), settings)
+
+
+def seat_gang(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | None:
+    """Seat all of the gang or none: in one rack if one holds it, else one zone, else anywhere; taken from `rooms`."""
+    if len(gang) == 1:
+        seat = best_seat(gang[0], world, rooms, ())
+        if seat is not None:
+            seat.room.take(seat.pod, seat.parts)
+        return [seat] if seat is not None else None
+    for domain in _domains(rooms):
+        seats = _seat_within(gang, world, domain)
+        if seats is not None:
+            return seats
+    return None
+
+
+def _domains(rooms: Rooms) -> list[Rooms]:
+    """Racks, then zones, each with the fewest free devices first (the tightest that holds the gang), then all."""
+    found: list[Rooms] = []
+    for name in ("rack", "zone"):
+        parts: dict[str, Rooms] = {}
+        for key, room in rooms.items():
+            label = f"{room.node.zone}/{room.node.rack}" if name == "rack" else room.node.zone
+            if getattr(room.node, name):
+                parts.setdefault(label, {})[key] = room
+        found.extend(sorted(parts.values(), key=_free_devices))
+    return [*found, rooms]
+
+
+def _free_devices(rooms: Rooms) -> tuple[int, int]:
+    return sum(room.free_whole for room in rooms.values()), sum(room.cpu_milli for room in rooms.values())
+
+
+def _seat_within(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | None:
+    seats: list[Seat] = []
+    for pod in gang:
+        seat = best_seat(pod, world, rooms, [seat.room for seat in seats])
+        if seat is None:
+            for taken in seats:
+                taken.room.give_back(taken.pod, taken.parts)
+            return None
+        seat.room.take(pod, seat.parts)
+        seats.append(seat)
+    return seats
+
+
+def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoom]) -> Seat | None:
+    """The cheapest seat for one pod. Gang members stay on the gang's nodes; serving spreads; names decide nothing."""
+    best: tuple[tuple[object, ...], Seat] | None = None
+    crowd = _crowd(pod, world) if pod.type is WorkloadType.SERVING and pod.workload else {}
+    for room in rooms.values():
+        if pod.pool and room.node.pool != pod.pool:
+            continue
+        answers = fits_node(pod, room, world.catalogue)
+        if isinstance(answers, Verdict):
+            continue
+        spread = _spread(room, crowd)
+        for parts in answers:
+            cost = world.scorer.cost(pod, room, parts)
+            rank = (room not in gang_nodes if gang_nodes else False, spread, cost, room.cpu_milli, room.memory_mib)
+            # Only nodes in the very same state tie now; the name then picks between equals.
+            named = (*rank, room.node.name, parts[0].device if parts else "")
+            if best is None or named < best[0]:
+                best = (named, Seat(pod, room, parts))
+    return best[1] if best else None
+
+
+def _crowd(pod: Pod, world: World) -> dict[str, int]:
+    """How many replicas of the pod's workload are in each zone, rack and node; seats of this call included."""
+    counts: dict[str, int] = {}
+    for room in world.rooms.values():
+        mates = room.workloads.get(pod.workload, 0)
+        if mates:
+            for key in _places(room):
+                counts[key] = counts.get(key, 0) + mates
+    return counts
+
+
+def _spread(room: NodeRoom, crowd: dict[str, int]) -> tuple[int, int, int]:
+    zone, rack, node = (crowd.get(key, 0) for key in _places(room))
+    return zone, rack, node
+
+
+def _places(room: NodeRoom) -> tuple[str, str, str]:
+    node = room.node
+    return f"zone {node.zone}", f"rack {node.zone}/{node.rack}", f"node {node.name}"
+
+
+def bound(seat: Seat, evicts: Sequence[Evict] = ()) -> list[Decision]:
+    """The Bind of a seat that was taken, after the changes of mode it needs."""
+    decisions: list[Decision] = []
+    for part in seat.parts:
+        room = seat.room.devices[part.device]
+        if room.device.mode is not part.mode and room.clients == 1:
+            why = Verdict(part.device, None, f"{part.mode} for {seat.pod.name}", f"was {room.device.mode} and empty")
+            decisions.append(Resize(seat.room.node.name, part.device, part.mode, why))
+    gone = tuple(evict.pod for evict in evicts)
+    node = seat.room.node.name
+    decisions.append(Bind(seat.pod.name, seat.pod.uid, node, seat.parts, seat.pod.workload, gone))
+    return decisions

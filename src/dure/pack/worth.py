@@ -1,0 +1,269 @@
+"""From the demand mix to prices: what each leftover of a node is worth, as integer tables for the kernels.
+
+The potential of a node is the idle capacity that typical demand could not use (FGD, ATC'23), less what each device's
+remainder is worth by the best packing of the mix, plus the host CPU and memory that will be missing beside its idle
+devices, plus a price on the types that typed demand insists on. Every figure comes from the mix and the fleet's
+hardware. Called by `grid` and `memory` when the mix moved.
+Cost: O(types x cpu levels x codes), a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dure.pack.cutting import remainder_values
+from dure.pack.kernels import (
+    BINS,
+    CODES,
+    CUT0,
+    ISOLATION_PRICE,
+    NEVER,
+    RAM_PER_DEVICE,
+    RAM_PRICE,
+    RHO,
+    SCALARS,
+    SHIFT,
+    SWITCH_PRICE,
+    TIE_CPU,
+    TIE_IDLE,
+    TIER,
+    TIERS,
+    WHOLE,
+    WIDE,
+    WIDE_PRICE,
+    Ints,
+)
+from dure.pack.mix import Shape
+
+MICRO = 1_000_000
+RATE = (1 << SHIFT) / 1000
+
+
+class WorthSettings(msgspec.Struct, frozen=True):
+    """Weights of the terms of a node's potential, in devices."""
+
+    remainder: float = 6.0
+    ram_per_gib: float = 0.008
+    broken_node: float = 0.2
+    type_price: float = 16.0
+    type_cap: float = 1.5
+    tie: float = 0.2
+    mode_switch: float = 2.0
+    rho_cap: float = 30.0
+    guard: float = 50.0
+    guard_margin: float = 1.4
+    guard_reserve: float = 1.5
+    guard_spread: float = 0.0
+    isolation: float = 1.0
+    lesson: int = 2000
+    shapes: int = 192
+
+
+USUAL = WorthSettings()
+
+
+class Hardware(msgspec.Struct, frozen=True):
+    """What the fleet is made of: devices per type, biggest node, largest host; the slot tables per type."""
+
+    devices: tuple[int, ...]
+    widest: int
+    host_cpu: int
+    wide_cpu: tuple[int, ...] = ()
+    steps: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    slots: tuple[int, ...] = ()
+    layouts: tuple[tuple[float, ...], ...] = ()
+
+
+class Tables(NamedTuple):
+    """The arrays in the order in which every kernel takes them."""
+
+    levels: Ints
+    value: Ints
+    rates: Ints
+    idles: Ints
+    step: Ints
+    scal: Ints
+
+
+class Worth(msgspec.Struct, frozen=True):
+    """Tables for the kernels, and what the guard of whole nodes needs: share of demand per tier of wide demand."""
+
+    tables: Tables
+    wide_shares: tuple[float, ...]
+    settings: WorthSettings
+
+    def needs(self, widest: int, lanes: int) -> Ints:
+        """The figures of `commit.set_guard`: price, reserve, spread, then wanted nodes per idle device by lane."""
+        figures = np.zeros(2 + lanes, np.int64)
+        figures[0] = round(self.settings.guard * MICRO)
+        figures[1] = round(self.settings.guard_reserve * 1000)
+        figures[2] = round(self.settings.guard_spread * 1000)
+        for lane, share in enumerate(self.wide_shares, 1):
+            figures[2 + lane] = round(self.settings.guard_margin * share / max(1, widest) * MICRO)
+        return figures
+
+
+Shares = list[tuple[Shape, float]]
+
+
+def worth(shares: Shares, typical: Shares, hw: Hardware, settings: WorthSettings = USUAL) -> Worth:
+    """Price everything by the mix: `shares` is all of it, `typical` its frequent part without memory."""
+    types = len(hw.devices)
+    levels = np.array(sorted({s.cpu for s, _ in typical}), np.int64)
+    idle = _idle(hw)
+    value, slope, bonus = _fragments(typical, levels, hw, idle)
+    remainders = remainder_values(_fraction_demand(shares))
+    for typ in range(types):
+        value[typ, :, : WHOLE + 1] -= settings.remainder * remainders
+        kept = hw.layouts[typ] if hw.layouts else ()
+        value[typ, :, CUT0 : CUT0 + len(kept)] -= settings.remainder * np.array(kept)
+    slope -= settings.type_price * type_prices(shares, hw, settings)[:, None]
+    tiers, wide_shares = _wide_tiers(shares, hw)
+    scal = np.zeros(SCALARS, np.int64)
+    scal[RAM_PER_DEVICE] = round(_ram_per_device(shares) * RATE)
+    scal[RAM_PRICE] = round(settings.ram_per_gib * MICRO)
+    scal[WIDE] = hw.widest if hw.widest > 1 else NEVER
+    scal[WIDE_PRICE] = round(settings.broken_node * MICRO)
+    scal[TIE_CPU] = round(settings.tie * 0.5 * MICRO * 1000 * RATE / max(1, hw.host_cpu))
+    scal[TIE_IDLE] = round(settings.tie * 0.5 * MICRO * RATE / max(1, hw.widest))
+    scal[SWITCH_PRICE] = round(settings.mode_switch * MICRO)
+    scal[ISOLATION_PRICE] = round(settings.isolation * MICRO)
+    scal[RHO:TIER] = _host_ratios(shares, settings)
+    scal[TIER:] = tiers
+    tables = Tables(
+        levels=levels,
+        value=np.rint(value * MICRO).astype(np.int32),
+        rates=np.rint(np.concatenate([bonus, slope[:, :, None] * RATE], axis=2) * MICRO).astype(np.int64),
+        idles=idle,
+        step=_steps(hw),
+        scal=scal,
+    )
+    return Worth(tables=tables, wide_shares=wide_shares, settings=settings)
+
+
+def _idle(hw: Hardware) -> NDArray[np.int32]:
+    """Idle thousandths by type and code; a MIG device counts its free memory slots."""
+    idle = np.zeros((len(hw.devices), CODES), np.int32)
+    idle[:, : WHOLE + 1] = np.arange(WHOLE + 1)
+    for typ in range(len(hw.devices)):
+        slots = hw.slots[typ] if hw.slots else 0
+        for mask in range(1 << slots if slots else 0):
+            idle[typ, CUT0 + mask] = (slots - mask.bit_count()) * WHOLE // slots
+    return idle
+
+
+def _fragments(
+    typical: Shares, levels: NDArray[np.int64], hw: Hardware, idle: NDArray[np.int32]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Expected fragmentation split into parts: per device, per idle device of the node, per number of whole ones."""
+    types = len(hw.devices)
+    value = np.zeros((types, levels.size + 1, CODES))
+    slope = np.zeros((types, levels.size + 1))
+    bonus = np.zeros((types, levels.size + 1, hw.widest + 1))
+    codes = np.arange(WHOLE + 1)
+    for shape, share in typical:
+        need = int(np.searchsorted(levels, shape.cpu)) + 1
+        for typ in range(types):
+            if shape.pieces == 0 or not shape.types >> typ & 1:
+                slope[typ] += share
+                continue
+            slope[typ, :need] += share
+            if shape.profile >= 0:
+                step = hw.steps[typ][shape.profile] if hw.steps and shape.profile < len(hw.steps[typ]) else ()
+                stuck = np.array([after < 0 for after in step], bool)
+                value[typ, need:, CUT0 : CUT0 + stuck.size] += (
+                    share * stuck * idle[typ, CUT0 : CUT0 + stuck.size] / 1000
+                )
+                value[typ, need:, :WHOLE] += share * codes[:WHOLE] / 1000
+            elif shape.pieces == 1 and shape.milli < WHOLE:
+                value[typ, need:, : WHOLE + 1] += share * np.where(codes < shape.milli, codes, 0) / 1000
+                value[typ, need:, CUT0 + 1 :] += share * idle[typ, CUT0 + 1 :] / 1000
+            else:
+                slope[typ, need:] += share
+                for whole in range(shape.pieces, hw.widest + 1):
+                    bonus[typ, need:, whole] += share * whole
+    return value, slope, bonus
+
+
+def _fraction_demand(shares: Shares) -> dict[int, float]:
+    demand: dict[int, float] = {}
+    for shape, share in shares:
+        if shape.pieces == 1 and shape.profile < 0 and 0 < shape.milli < WHOLE:
+            demand[shape.milli] = demand.get(shape.milli, 0.0) + share
+    return demand
+
+
+def _host_ratios(shares: Shares, settings: WorthSettings) -> NDArray[np.int64]:
+    """Host millicores per device at `BINS` equally heavy points of the device demand, largest first."""
+    points = sorted(
+        (min(s.cpu / 1000 / s.devices, settings.rho_cap), s.devices * p) for s, p in shares if s.devices > 0
+    )
+    total = sum(weight for _, weight in points)
+    if total <= 0:
+        return np.zeros(BINS, np.int64)
+    ratios: list[float] = []
+    passed = 0.0
+    for ratio, weight in points:
+        passed += weight
+        while len(ratios) < BINS and passed >= (len(ratios) + 0.5) / BINS * total:
+            ratios.append(ratio)
+    return np.array([round(r * 1000 * RATE) for r in reversed(ratios)], np.int64)
+
+
+def _ram_per_device(shares: Shares) -> int:
+    """Host memory in MiB that a device's worth of demand brings along: its weighted mean."""
+    devices = sum(s.devices * p for s, p in shares)
+    return round(sum(s.mem * p for s, p in shares if s.devices > 0) / devices) if devices > 0 else 0
+
+
+def type_prices(shares: Shares, hw: Hardware, settings: WorthSettings) -> NDArray[np.float64]:
+    """How sought after each type is by demand that names types: its part of the demand over that of the devices."""
+    types = len(hw.devices)
+    every = (1 << types) - 1
+    total = sum(s.devices * p for s, p in shares)
+    sought = np.zeros(types)
+    for shape, share in shares:
+        if shape.devices <= 0 or shape.types & every == every:
+            continue
+        allowed = [t for t in range(types) if shape.types >> t & 1 and hw.devices[t]]
+        room = sum(hw.devices[t] for t in allowed)
+        for t in allowed:
+            sought[t] += shape.devices * share * hw.devices[t] / room
+    capacity = np.array(hw.devices) / max(1, sum(hw.devices))
+    return np.minimum(settings.type_cap, sought / max(total, 1e-9) / np.maximum(capacity, 1e-9))
+
+
+def _wide_tiers(shares: Shares, hw: Hardware) -> tuple[Ints, tuple[float, ...]]:
+    """Host CPU steps of the demand for whole widest nodes, and the share of device demand at or above each step."""
+    wide: dict[int, float] = {}
+    total = sum(s.devices * p for s, p in shares)
+    for shape, share in shares:
+        if shape.pieces == hw.widest and shape.pieces > 1:
+            wide[shape.cpu] = wide.get(shape.cpu, 0.0) + shape.devices * share / total
+    # Needs that the same hosts can meet form one tier, named by the largest of them.
+    hosts = sorted(hw.wide_cpu)
+    largest: dict[int, int] = {}
+    for cpu in wide:
+        host = next((size for size in hosts if size >= cpu), cpu)
+        largest[host] = max(largest.get(host, 0), cpu)
+    heaviest = sorted(largest.values(), key=lambda top: (-wide[top], top))[:TIERS]
+    steps = sorted(heaviest)
+    # No node has so much host CPU: unused tiers are never reached.
+    tiers = np.full(TIERS, NEVER, np.int64)
+    tiers[: len(steps)] = steps
+    below = [0, *steps]
+    return tiers, tuple(sum(w for cpu, w in wide.items() if cpu > under) for under in below[: len(steps)])
+
+
+def _steps(hw: Hardware) -> Ints:
+    """Slot steps as an array [type, profile, occupied mask] -> mask after, -1 where the profile has no place."""
+    profiles = max((len(step) for step in hw.steps), default=0)
+    table = np.full((len(hw.devices), max(1, profiles), 256), -1, np.int16)
+    for typ, by_profile in enumerate(hw.steps):
+        for profile, after in enumerate(by_profile):
+            table[typ, profile, : len(after)] = after
+    return table

@@ -1,0 +1,86 @@
+"""Nodes that must change although nobody asked: expired, drifted, out of hours, or simply too large.
+
+Called by the agent each round. Expiry ignores budgets, drift does not; a schedule says how many nodes a pool keeps
+at which hours; right-sizing proposes the cheapest offer for what a node has really used.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import msgspec
+from cronsim import CronSim
+
+from dure.scale.nodes.packer import holds
+from dure.scale.nodes.state import Node, Offer, Pod, Pool, expected_price
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """A node that should go, and why."""
+
+    node: str
+    reason: str
+    detail: str
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """From each firing of `cron` on, the pool keeps `nodes` nodes for `duration_s` seconds."""
+
+    cron: str
+    duration_s: float
+    nodes: int
+    timezone: str = "UTC"
+
+
+class RightSize(msgspec.Struct, frozen=True):
+    """A cheaper offer that would have been enough."""
+
+    node: str
+    offer: Offer
+    saving: int
+
+
+def expired(nodes: tuple[Node, ...], expire_after_s: float, now_s: float) -> tuple[Ending, ...]:
+    """Nodes older than their pool allows, oldest first."""
+    old = [node for node in nodes if now_s - node.started_s >= expire_after_s and not node.deleting]
+    return tuple(
+        Ending(node.name, "Expired", f"{(now_s - node.started_s) / 3600:.0f} h old")
+        for node in sorted(old, key=lambda n: (n.started_s, n.name))
+    )
+
+
+def drifted(nodes: tuple[Node, ...], template: str) -> tuple[Ending, ...]:
+    """Nodes made from another template than the pool has now; emptiest first, as they disturb least."""
+    other = [node for node in nodes if node.template != template and not node.deleting]
+    return tuple(
+        Ending(node.name, "Drifted", f"made from {node.template or 'an unknown template'}, pool has {template}")
+        for node in sorted(other, key=lambda n: (len(n.pods), n.name))
+    )
+
+
+def scheduled_nodes(schedules: tuple[Schedule, ...], now_s: float) -> int | None:
+    """How many nodes the schedules keep now (the highest of the active ones); None when none is active."""
+    counts = [schedule.nodes for schedule in schedules if _active(schedule, now_s)]
+    return max(counts, default=None)
+
+
+def right_size(node: Node, peak: tuple[int, int, int], pool: Pool) -> RightSize | None:
+    """The cheapest offer that holds the node's pods at their measured peak; None when there is none cheaper."""
+    stand_in = tuple(
+        Pod(pod.name, (pod.size[0], 0, 0), pod.classes, pod.zones, pod.spot_ok, pod.rework) for pod in node.pods
+    )
+    load = Pod("measured", (0, peak[1], peak[2]))
+    best: Offer | None = None
+    for offer in pool.offers:
+        if holds(offer, pool, (*stand_in, load)) and (best is None or offer.price < best.price):
+            best = offer
+    if best is None or expected_price(best, node.pods) >= expected_price(node.offer, node.pods):
+        return None
+    return RightSize(node.name, best, expected_price(node.offer, node.pods) - expected_price(best, node.pods))
+
+
+def _active(schedule: Schedule, now_s: float) -> bool:
+    now = datetime.fromtimestamp(now_s, tz=UTC).astimezone(ZoneInfo(schedule.timezone))
+    since = now - timedelta(seconds=schedule.duration_s, microseconds=1)
+    return bool(next(CronSim(schedule.cron, since)) <= now)

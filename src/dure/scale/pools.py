@@ -1,0 +1,135 @@
+"""Primary pools, the shared elastic pool, and what happens when one service surges.
+
+Called by the agent each round with every service's wish; answers how many replicas each may run and the steps that
+lead there. A surge takes the free elastic share first, then what others hold idle above their minimum, lowest
+priority first; nobody is pushed below `min_replicas` or below what it needs now. Giving back goes in steps.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Phase = Literal["drain", "move", "warm", "switch"]
+
+
+class Service(msgspec.Struct, frozen=True):
+    """One model: its own replicas' worth of devices, its bounds, what it runs and what it wants now."""
+
+    name: str
+    primary: int
+    min_replicas: int
+    max_replicas: int
+    running: int
+    wanted: int
+    priority: int = 0
+    calm_rounds: int = 0
+
+
+class PoolSettings(msgspec.Struct, frozen=True):
+    """At most `give_back` replicas return in one round, after `calm` rounds of lower need."""
+
+    elastic: int
+    give_back: int = 1
+    calm: int = 3
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What a service may run from now on, and where the extra comes from."""
+
+    service: str
+    before: int
+    after: int
+    from_elastic: int
+    reason: str
+
+
+class ReallocationStep(msgspec.Struct, frozen=True):
+    """One journalled step of moving a device from one service to another, with its undoing."""
+
+    number: int
+    phase: Phase
+    service: str
+    replicas: int
+    undo: str
+
+
+def shares(services: tuple[Service, ...], settings: PoolSettings) -> tuple[Share, ...]:
+    """Divide primary and elastic devices. O(services^2)."""
+    granted = {service.name: _keeps(service, settings) for service in services}
+    total = sum(service.primary for service in services) + settings.elastic
+    _shrink_to(total, services, granted)
+    order = sorted(services, key=lambda s: (-s.priority, s.name))
+    for service in order:
+        ask = min(service.wanted, service.max_replicas) - granted[service.name]
+        if ask <= 0:
+            continue
+        free = total - sum(granted.values())
+        granted[service.name] += min(ask, max(free, 0))
+        ask -= min(ask, max(free, 0))
+        for donor in sorted(services, key=lambda s: (s.priority, s.name)):
+            if ask <= 0:
+                break
+            spare = granted[donor.name] - max(donor.min_replicas, min(donor.wanted, donor.max_replicas))
+            if donor.name != service.name and spare > 0:
+                taken = min(spare, ask)
+                granted[donor.name] -= taken
+                granted[service.name] += taken
+                ask -= taken
+    return tuple(_share(service, granted[service.name]) for service in services)
+
+
+def reallocation(before: tuple[Share, ...]) -> tuple[ReallocationStep, ...]:
+    """The shares as one plan of drain, move, warm and switch; each step names how it is undone."""
+    steps: list[ReallocationStep] = []
+
+    def add(phase: Phase, service: str, replicas: int, undo: str) -> None:
+        steps.append(ReallocationStep(len(steps) + 1, phase, service, replicas, undo))
+
+    losers = [share for share in before if share.after < share.before]
+    winners = [share for share in before if share.after > share.before]
+    for share in losers:
+        add("drain", share.service, share.before - share.after, f"let {share.service} take requests again")
+    for share in losers:
+        add("move", share.service, share.before - share.after, f"give the devices back to {share.service}")
+    for share in winners:
+        add("warm", share.service, share.after - share.before, f"stop the new replicas of {share.service}")
+    for share in winners:
+        add("switch", share.service, share.after, f"route {share.service} to its former {share.before} replicas")
+    return tuple(steps)
+
+
+def rollback(steps: tuple[ReallocationStep, ...], failed: int) -> tuple[str, ...]:
+    """What to do when step `failed` did not work: undo the done ones, last first."""
+    return tuple(step.undo for step in reversed(steps) if step.number < failed)
+
+
+def _keeps(service: Service, settings: PoolSettings) -> int:
+    """What a service runs now, less what it gives back this round."""
+    floor = max(service.min_replicas, min(service.wanted, service.max_replicas))
+    if service.running <= floor or service.calm_rounds < settings.calm:
+        return max(service.running, service.min_replicas)
+    return max(floor, service.running - settings.give_back)
+
+
+def _shrink_to(total: int, services: tuple[Service, ...], granted: dict[str, int]) -> None:
+    """When more runs than there are devices, take from the lowest priority, never below the minimum."""
+    over = sum(granted.values()) - total
+    for service in sorted(services, key=lambda s: (s.priority, s.name)):
+        if over <= 0:
+            return
+        taken = min(over, granted[service.name] - service.min_replicas)
+        granted[service.name] -= max(taken, 0)
+        over -= max(taken, 0)
+
+
+def _share(service: Service, after: int) -> Share:
+    extra = max(0, after - service.primary)
+    if after > service.running:
+        reason = "Surge" if extra else "Demand"
+    elif after < service.running:
+        reason = "GiveBack" if service.wanted < service.running else "Preempted"
+    else:
+        reason = "Steady"
+    return Share(service.name, service.running, after, extra, reason)

@@ -1,0 +1,1 @@
+"""Virtual time over the pure packages: engines, arrivals, opponents. No wall clock, seeded chance only."""

@@ -1,0 +1,62 @@
+"""Burst: a trend grants, a single spike does not; slices go back in steps; no flapping."""
+
+from __future__ import annotations
+
+import itertools
+
+from dure.pack.burst import BurstState, LatencySample, burst, instances, trend
+
+
+def rising(start: float, slope: float, until: int = 60) -> list[LatencySample]:
+    return [LatencySample(float(t), start + slope * t) for t in range(0, until + 1, 10)]
+
+
+def test_a_rising_trend_is_granted_before_the_target_is_passed() -> None:
+    samples = rising(200.0, 3.0)
+    assert samples[-1].latency_ms < 400.0
+    assert burst(BurstState(), samples, 60.0, 400.0, elastic_free=8).extra >= 1
+
+
+def test_a_single_spike_grants_nothing() -> None:
+    samples = [LatencySample(float(t), 100.0) for t in range(0, 60, 10)]
+    samples[3] = LatencySample(30.0, 900.0)
+    assert burst(BurstState(), samples, 60.0, 400.0, elastic_free=8).extra == 0
+
+
+def test_no_more_is_granted_than_the_elastic_share_has() -> None:
+    assert burst(BurstState(), rising(300.0, 20.0), 60.0, 400.0, elastic_free=1).extra == 1
+    assert burst(BurstState(), rising(300.0, 20.0), 60.0, 400.0, elastic_free=0) == BurstState()
+
+
+def test_slices_go_back_one_at_a_time_and_only_after_calm() -> None:
+    calm = [LatencySample(float(t), 100.0) for t in range(0, 1000, 10)]
+    state = BurstState(extra=3, since_s=0.0)
+    history = []
+    for now in range(60, 1000, 30):
+        state = burst(state, calm[: now // 10 + 1], float(now), 400.0, elastic_free=8)
+        history.append(state.extra)
+    assert history[0] == 3
+    assert history[-1] == 0
+    assert all(before - after in (0, 1) for before, after in itertools.pairwise(history))
+
+
+def test_latency_that_hovers_around_the_threshold_does_not_flap() -> None:
+    state = BurstState(extra=2, since_s=0.0)
+    changes = 0
+    samples: list[LatencySample] = []
+    for now in range(0, 3600, 15):
+        samples.append(LatencySample(float(now), 240.0 + (30.0 if (now // 15) % 2 else -30.0)))
+        after = burst(state, samples, float(now), 400.0, elastic_free=8)
+        changes += after.extra != state.extra
+        state = after
+    assert changes <= 2
+
+
+def test_the_trend_of_a_line_is_the_line() -> None:
+    level, slope = trend(rising(100.0, 2.0), 60.0)
+    assert (round(level, 6), round(slope, 6)) == (220.0, 2.0)
+
+
+def test_instances_grow_with_rate_and_queue() -> None:
+    assert instances(10.0, 0.1, 0, 0.4) == 2
+    assert instances(10.0, 0.1, 30, 0.4) > instances(10.0, 0.1, 0, 0.4)

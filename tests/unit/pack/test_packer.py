@@ -1,0 +1,173 @@
+"""The live packer: gangs whole, serving spread, neighbours linked, reasons with numbers, priorities, moves."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dure.model.accelerator import ShareMode
+from dure.model.cluster import Node, Pod, PodPhase, Taint
+from dure.model.decision import Bind, Decision, Evict, Hold, Resize
+from dure.model.reason import Reason
+from dure.model.tenant import Isolation
+from dure.model.workload import WorkloadType
+from dure.pack import PackSettings, pack
+from dure.pack.room import rooms_of
+from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod, running
+
+
+def binds(decisions: tuple[Decision, ...]) -> dict[str, Bind]:
+    return {one.pod: one for one in decisions if isinstance(one, Bind)}
+
+
+def held(nodes: list[Node], pods: list[Pod], **more: Any) -> Hold:
+    (only,) = pack(cluster(nodes, pods), CATALOGUE, **more)
+    assert isinstance(only, Hold)
+    return only
+
+
+def test_a_gang_is_seated_whole_or_not_at_all() -> None:
+    gang = [pod(f"g{i}", devices=4, gang=3, workload="g", index=i) for i in range(3)]
+    short = pack(cluster([node("a"), node("b")], gang), CATALOGUE)
+    assert len(short) == 3
+    assert all(isinstance(one, Hold) for one in short)
+    assert len(binds(pack(cluster([node("a"), node("b"), node("c")], gang), CATALOGUE))) == 3
+
+
+def test_a_gang_stays_in_one_rack_when_a_rack_holds_it() -> None:
+    nodes = [node("a1", rack="a", zone="z"), node("b1", rack="b", zone="z"), node("b2", rack="b", zone="z")]
+    gang = [pod(f"g{i}", devices=4, gang=2, workload="g", index=i, type=WorkloadType.TRAINING) for i in range(2)]
+    assert {bind.node for bind in binds(pack(cluster(nodes, gang), CATALOGUE)).values()} == {"b1", "b2"}
+
+
+def test_whole_devices_are_neighbours_of_one_link_group() -> None:
+    busy = running([node("a", 8)], [pod("x", devices=1), pod("y", devices=1)])
+    more = pod("t", devices=4, type=WorkloadType.TRAINING)
+    bind = binds(pack(cluster([node("a", 8)], [*busy, more]), CATALOGUE))["t"]
+    assert [part.device for part in bind.slices] == ["a/4", "a/5", "a/6", "a/7"]
+
+
+def test_replicas_of_a_service_are_spread_over_zones_and_nodes() -> None:
+    nodes = [node("a1", zone="a"), node("a2", zone="a"), node("b1", zone="b")]
+    replicas = [
+        pod(f"s{i}", compute=200, memory=1000, workload="s", type=WorkloadType.SERVING, index=i) for i in range(3)
+    ]
+    chosen = [bind.node for bind in binds(pack(cluster(nodes, replicas), CATALOGUE)).values()]
+    assert set(chosen) == {"a1", "a2", "b1"}
+
+
+def test_fractions_fill_a_started_device_before_they_open_another() -> None:
+    nodes = [node("a"), node("b")]
+    first = running(nodes, [pod("one", compute=300, memory=1000, share=(ShareMode.MPS,))])
+    again = pod("two", compute=300, memory=1000, share=(ShareMode.MPS,))
+    bind = binds(pack(cluster(nodes, [*first, again]), CATALOGUE))["two"]
+    assert bind.slices[0].device == first[0].slices[0].device
+
+
+def test_a_device_changes_its_mode_only_while_it_is_empty() -> None:
+    only = node("a", 1)
+    mps = running([only], [pod("one", compute=300, memory=1000, share=(ShareMode.MPS,))])
+    mig = pod("two", compute=100, memory=1000, share=(ShareMode.MIG,))
+    assert held([only], [*mps, mig]).verdicts[0].reason is Reason.SHARE_MODE_NOT_OFFERED
+    resize, bind = pack(cluster([only], [mig]), CATALOGUE)
+    assert isinstance(resize, Resize)
+    assert resize.mode is ShareMode.MIG
+    assert isinstance(bind, Bind)
+
+
+def test_a_torn_cluster_is_called_fragmented_with_both_numbers() -> None:
+    busy = running([node("a")], [pod("x", devices=2)]) + running([node("b")], [pod("y", devices=2)])
+    wide = pod("wide", devices=4)
+    verdict = held([node("a"), node("b")], [*busy, wide], settings=PackSettings(moves_per_tenant=0)).verdicts[0]
+    assert verdict.reason is Reason.FRAGMENTED
+    assert verdict.sentence == "needs 4 devices on one node, largest free group is 2; 4 are free in all"
+
+
+def test_every_filter_names_the_two_numbers_that_clash() -> None:
+    tainted = msgspec.structs.replace(node("t"), taints=(Taint("gpu", "x"),))
+    cases = [
+        (node("a"), pod("p", compute=100, memory=200_000), Reason.MEMORY_TOO_SMALL),
+        (node("a", cpu=1000), pod("p", devices=1), Reason.HOST_TOO_SMALL),
+        (node("a", cls="small"), pod("p", devices=1), Reason.CLASS_NOT_ACCEPTED),
+        (node("a"), pod("p", devices=9), Reason.NO_CAPACITY),
+        (node("a"), pod("p", devices=1, selector={"disk": "ssd"}), Reason.SELECTOR_MISMATCH),
+        (tainted, pod("p", devices=1), Reason.TAINT_NOT_TOLERATED),
+    ]
+    for where, wish, reason in cases:
+        verdict = held([where], [wish]).verdicts[0]
+        assert verdict.reason is reason
+        assert verdict.wanted
+        assert verdict.found
+
+
+def test_a_higher_priority_evicts_the_least_costly_lower_one_and_says_why() -> None:
+    old = msgspec.structs.replace(running([node("a", 1)], [pod("old", devices=1)])[0], started_s=0.0)
+    new = msgspec.structs.replace(running([node("b", 1)], [pod("new", devices=1)])[0], started_s=990.0)
+    urgent = pod("urgent", devices=1, priority=5)
+    evict, bind = pack(cluster([node("a", 1), node("b", 1)], [old, new, urgent]), CATALOGUE)
+    assert isinstance(evict, Evict)
+    assert isinstance(bind, Bind)
+    assert (evict.pod, evict.reason.reason, bind.node, bind.evicts) == ("new", Reason.PREEMPTED, "b", ("new",))
+
+
+def test_priority_never_evicts_across_isolation_nor_its_equals() -> None:
+    only = node("a", 1)
+    urgent = pod("urgent", devices=1, priority=5, tenant="other")
+    walled = running([only], [pod("x", devices=1, isolation=Isolation.OWN_DEVICE)])
+    equal = running([only], [pod("x", devices=1, priority=5)])
+    assert held([only], [*walled, urgent]).verdicts
+    assert held([only], [*equal, urgent]).verdicts
+
+
+def test_a_move_makes_room_only_for_a_pod_that_may_move_and_fits_elsewhere() -> None:
+    nodes = [node("a"), node("b")]
+    busy = running([node("a")], [pod("x", devices=1, interruptible=True)])
+    busy += running([node("b")], [pod("y", devices=2)])
+    wide = pod("wide", devices=4)
+    decisions = pack(cluster(nodes, [*busy, wide]), CATALOGUE)
+    assert [type(one) for one in decisions] == [Evict, Bind]
+    assert binds(decisions)["wide"].node == "a"
+    fixed = [msgspec.structs.replace(one, interruptible=False) for one in busy]
+    assert held(nodes, [*fixed, wide]).verdicts
+    full = running([node("b")], [pod("y", devices=4)])
+    assert held(nodes, [busy[0], *full, wide]).verdicts
+
+
+WISHES = st.lists(
+    st.one_of(
+        st.integers(1, 4).map(lambda n: {"devices": n}),
+        st.tuples(st.integers(1, 1000), st.integers(1, 60_000)).map(lambda c: {"compute": c[0], "memory": c[1]}),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(WISHES, st.integers(0, 2**31))
+def test_names_and_order_decide_nothing_and_nothing_is_overcommitted(wishes: list[dict[str, int]], seed: int) -> None:
+    chance = random.Random(seed)
+    pods = [pod(f"p{i:02}", devices=w.get("devices", 0), compute=w.get("compute", 0), memory=w.get("memory", 0))
+            for i, w in enumerate(wishes)]  # fmt: skip
+    sizes = {"a": 4, "b": 8, "c": 2, "d": 4}
+    names = dict(zip(sizes, chance.sample("wxyz", 4), strict=True))
+    nodes = [node(name, size) for name, size in sizes.items()]
+    renamed = [node(names[name], size) for name, size in sizes.items()]
+    chance.shuffle(renamed)
+    one = binds(pack(cluster(nodes, pods), CATALOGUE))
+    two = binds(pack(cluster(renamed, pods), CATALOGUE))
+    sizes |= {names[name]: size for name, size in sizes.items()}
+    assert {name: sizes[bind.node] for name, bind in one.items()} == {n: sizes[b.node] for n, b in two.items()}
+    bound = [
+        msgspec.structs.replace(p, node=one[p.name].node, slices=one[p.name].slices, phase=PodPhase.RUNNING)
+        for p in pods
+        if p.name in one
+    ]
+    for room in rooms_of(cluster(nodes, bound), CATALOGUE).values():
+        assert room.cpu_milli >= 0
+        for device in room.devices.values():
+            assert min(device.memory_mib, device.compute_milli, device.bandwidth_milli) >= 0

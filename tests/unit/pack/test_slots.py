@@ -1,0 +1,36 @@
+"""Slots of one device: every layout legal, the counts of NVIDIA's table, starts that keep large profiles open."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dure.pack.slots import best_start, layout_values, layouts, prospects, steps
+from tests.unit.pack.worlds import A100
+
+
+def test_the_table_allows_78_multisets_of_which_28_are_maximal() -> None:
+    found = {tuple(sorted(Counter(name for name, _ in layout).items())) for layout in layouts(A100)} - {()}
+    maximal = [a for a in found if not any(a != b and Counter(dict(a)) <= Counter(dict(b)) for b in found)]
+    assert (len(found), len(maximal)) == (78, 28)
+
+
+def test_a_small_slice_starts_where_the_four_sevenths_profile_stays_possible() -> None:
+    start = best_start(A100, A100.profiles[0], 0)
+    assert start is not None
+    assert prospects(A100, 1 << start)[0] == 4
+
+
+def test_no_step_takes_a_slot_twice() -> None:
+    for profile, row in zip(A100.profiles, steps(A100), strict=True):
+        for mask, after in enumerate(row):
+            if after >= 0:
+                assert after & mask == mask
+                assert (after ^ mask) in profile.masks()
+
+
+def test_a_layout_is_worth_no_more_when_more_of_it_is_taken() -> None:
+    values = layout_values(A100, {3: 1.0})
+    assert values[0] == 1.0
+    assert values[255] == 0.0
+    for mask in range(256):
+        assert all(values[mask | 1 << bit] <= values[mask] for bit in range(8))
