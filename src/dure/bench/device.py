@@ -19,6 +19,8 @@ from dure.bench.result import Result, bench_options, emit
 
 MODES = ("squads", "threads", "turns")
 PATIENCE_S = 120.0
+PROMISE = 3.0
+"""Every tenant is promised this multiple of its time alone on one thread."""
 
 
 @click.command()
@@ -46,7 +48,7 @@ def _prepare(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, A
     import onnx
 
     from dure.adapters.onnx.models import KINDS, sample_input, write_model
-    from dure.adapters.onnx.worker import whole_model
+    from dure.adapters.onnx.worker import Runner, whole_model
     from dure.device.config import TenantConfig
     from dure.share.promise import Promise
 
@@ -55,7 +57,8 @@ def _prepare(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, A
         path = write_model(kind, folder / f"{kind}.onnx")
         inputs[kind] = sample_input(onnx.load(str(path)))
         expected[kind] = whole_model(path, inputs[kind])
-        tenants.append(TenantConfig(kind, str(path), promise=Promise(latency_ms=50.0)))
+        alone_ms = sum(Runner(path, 1, 1).profile())
+        tenants.append(TenantConfig(kind, str(path), promise=Promise(latency_ms=PROMISE * alone_ms)))
     return tuple(tenants), inputs, expected
 
 
