@@ -28,13 +28,13 @@ from dure.pack.grid import Grid, Seat
 
 _LOAD = 0.97
 _LENGTH_S = 6 * 3600.0
+_LOOKED_AT = 24
 
 
 class Tally(msgspec.Struct):
-    """Integrals over time: device-seconds held, wished and queued."""
+    """Integrals over time: device-seconds held, queued, and idle while somebody waits."""
 
     held: float = 0.0
-    wished: float = 0.0
     queued: float = 0.0
     stranded: float = 0.0
     span: float = 0.0
@@ -68,7 +68,7 @@ def _run(
 ) -> dict[str, Any]:
     """Replay in order of time up to the last arrival; what does not fit waits and is tried when something leaves."""
     events = sorted((at, layout.ask(pod), length) for (at, length), pod in zip(times, pods, strict=True))
-    tally, queue, running = Tally(), deque[tuple[Ask, float]](), list[tuple[float, int, Ask, Seat]]()
+    tally, queue, running = Tally(), Queue(), list[tuple[float, int, Ask, Seat]]()
     clock = events[0][0]
     decisions, waited, ticket = 0, 0, 0
     start = time.process_time()
@@ -85,7 +85,7 @@ def _run(
         found = layout.seat(ask)
         if found is None:
             waited += 1
-            queue.append((ask, length))
+            queue.add(ask, length)
         else:
             ticket += 1
             heapq.heappush(running, (at + length, ticket, ask, found))
@@ -132,33 +132,53 @@ def busy_nodes(
     return [nodes[int(i * len(nodes) / count)] for i in range(count)]
 
 
-def _advance(tally: Tally, grid: Grid, seconds: float, queue: deque[tuple[Ask, float]]) -> None:
+class Queue:
+    """Waiting pods by shape, so that one refusal speaks for all of its kind."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[Ask, deque[float]] = {}
+        self.milli = 0
+
+    def add(self, ask: Ask, length: float) -> None:
+        self.kinds.setdefault(ask, deque()).append(length)
+        self.milli += ask.milli * ask.pieces
+
+    def pop(self, ask: Ask) -> float:
+        """The oldest of one shape; a shape that came first stays first until none of it waits."""
+        length = self.kinds[ask].popleft()
+        self.milli -= ask.milli * ask.pieces
+        if not self.kinds[ask]:
+            del self.kinds[ask]
+        return length
+
+
+def _advance(tally: Tally, grid: Grid, seconds: float, queue: Queue) -> None:
     if seconds <= 0:
         return
     capacity = sum(grid.hardware.devices) * 1000
     held = capacity - grid.idle_milli
-    waiting = sum(ask.milli * ask.pieces for ask, _ in queue)
     tally.span += seconds
     tally.held += held * seconds
-    tally.queued += waiting * seconds
+    tally.queued += queue.milli * seconds
     # Idle capacity while somebody waits is stranded: it is there and cannot be used.
-    tally.stranded += min(waiting, capacity - held) * seconds
+    tally.stranded += min(queue.milli, capacity - held) * seconds
 
 
 def _drain(
-    queue: deque[tuple[Ask, float]], layout: Layout, running: list[tuple[float, int, Ask, Seat]],
-    clock: float, decisions: int, ticket: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Let waiting pods in, oldest first; a shape that just failed is not tried again in this round."""
-    failed: set[Ask] = set()
-    for _ in range(len(queue)):
-        ask, length = queue.popleft()
-        seat = None if ask in failed else layout.seat(ask)
-        decisions += ask not in failed
-        if seat is None:
-            failed.add(ask)
-            queue.append((ask, length))
-            continue
-        ticket += 1
-        heapq.heappush(running, (clock + length, ticket, ask, seat))
+    queue: Queue,
+    layout: Layout,
+    running: list[tuple[float, int, Ask, Seat]],
+    clock: float,
+    decisions: int,
+    ticket: int,
+) -> tuple[int, int]:
+    """Let waiting pods in, the shapes that wait longest first, until none of those looked at fits."""
+    for ask in list(queue.kinds)[:_LOOKED_AT]:
+        while ask in queue.kinds:
+            decisions += 1
+            seat = layout.seat(ask)
+            if seat is None:
+                break
+            ticket += 1
+            heapq.heappush(running, (clock + queue.pop(ask), ticket, ask, seat))
     return decisions, ticket
