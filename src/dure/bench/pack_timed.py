@@ -172,7 +172,7 @@ def _drain(
     decisions: int,
     ticket: int,
 ) -> tuple[int, int]:
-    """Let waiting pods in, the shapes that wait longest first, until none of those looked at fits."""
+    """Let waiting pods in, the shapes that wait longest first."""
     for ask in list(queue.kinds)[:_LOOKED_AT]:
         while ask in queue.kinds:
             decisions += 1
