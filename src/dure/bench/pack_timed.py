@@ -2,8 +2,8 @@
 
 Pods leave again after their recorded time and wait in a queue when they do not fit. The fleet is every twentieth
 node, and arrivals are spaced so that the demand is its capacity; the first fifth is warm-up. With `--mig` it becomes
-A100 and H100 nodes and every fraction the smallest legal profile that covers it; opponents are first fit (as operators that cut on demand
-do), best fit and FGD on the same profiles. A packed sample is compared with an exact program (`pack_exact`).
+A100 and H100 nodes and every fraction the smallest legal profile that covers it; rivals are first fit (as operators
+that cut on demand do), best fit and FGD on the same profiles. A packed sample is compared with an exact program.
 """
 
 from __future__ import annotations
