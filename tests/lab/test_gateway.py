@@ -13,6 +13,7 @@ from dure.adapters.kube.rest import Api
 from dure.gateway.process import Gateway
 from dure.gateway.settings import Settings
 from dure.route.accepts import LightRule
+from dure.route.reroute import Move
 from dure.route.reroute import Settings as MoveSettings
 from lab.cluster import Cluster
 from lab.fixtures import LabFactory
@@ -222,9 +223,7 @@ def _move(made: Gateway, name: str) -> int:
     return made.mover.turn()
 
 
-def _as_move(made: Gateway, to: object) -> object:
-    from dure.route.reroute import Move
-
+def _as_move(made: Gateway, to: object) -> Move:
     return Move("default/started", "user-gpu-queue", "user-cpu-queue", "cpu", to, 9.0, 1.0, "a test")  # type: ignore[arg-type]
 
 

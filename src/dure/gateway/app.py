@@ -173,8 +173,11 @@ def queues(request: Req) -> Queues:
 
 @post("/v1/jobs", status_code=201, sync_to_thread=True)
 def submit(
-    request: Req, body: bytes, dryRun: FromQuery[bool] = False, policy: FromQuery[str] = ""
-) -> Response[Submitted]:  # noqa: N803
+    request: Req,
+    body: bytes,
+    dryRun: FromQuery[bool] = False,  # noqa: N803 - the name of the query parameter, as in Kubernetes
+    policy: FromQuery[str] = "",
+) -> Response[Submitted]:
     """Take in one Job or several, as YAML or JSON. With `dryRun=true` everything is done but the creation."""
     key = request.headers.get("idempotency-key", "")
     answers = _take_in(request, body, dryRun, policy, key)

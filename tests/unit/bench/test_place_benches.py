@@ -19,7 +19,20 @@ from dure.place.solve import solve
 pytestmark = pytest.mark.data
 needs_data = pytest.mark.skipif(data_dir() is None, reason="needs the public data named by DURE_DATA")
 
-COLUMNS = set("jobs regions hours gangs tight seed policy cost optimum bound gap_pct jobs_per_s".split())
+COLUMNS = {
+    "jobs",
+    "regions",
+    "hours",
+    "gangs",
+    "tight",
+    "seed",
+    "policy",
+    "cost",
+    "optimum",
+    "bound",
+    "gap_pct",
+    "jobs_per_s",
+}
 
 
 @needs_data
