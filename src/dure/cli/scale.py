@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 @click.group(name="scale")
 def command() -> None:
-    """Tune autoscalers on recorded traffic, and see which signal fits which service."""
+    """Tune autoscalers on recorded traffic, and see which signal fits which service.
+
+    \b
+    Example:
+      dure scale tune --recording chat.csv --boot 90
+    """
 
 
 @command.command(name="tune")

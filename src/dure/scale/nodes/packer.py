@@ -23,6 +23,10 @@ Floats = NDArray[np.float64]
 WEIGHTINGS = ((1.0, 1.0, 1.0), (4.0, 1.0, 1.0), (1.0, 4.0, 1.0), (1.0, 1.0, 4.0), (1.0, 0.0, 0.0), (0.0, 1.0, 1.0))
 
 
+# Only the best starts are worth improving.
+IMPROVED = 2
+
+
 class Packed(msgspec.Struct, frozen=True):
     """New nodes and the pods nothing can hold."""
 
@@ -51,16 +55,51 @@ class Market(msgspec.Struct, frozen=True):
 def pack(pods: tuple[Pod, ...], pools: tuple[Pool, ...], used: dict[str, tuple[int, int, int, int]]) -> Packed:
     """The cheapest cover found. `used` = (gpu, cpu, memory, nodes) already running by pool, for limits."""
     market = _market(pods, pools)
-    best: Packed | None = None
     limited = any(pool.limit is not None or pool.max_nodes is not None for pool in pools)
-    for weights in WEIGHTINGS:
-        plan = _cover(market, np.array(weights), used)
-        if not limited:
-            plan = _improve(plan, pools)
-        if best is None or (len(plan.unplaced), plan.price) < (len(best.unplaced), best.price):
-            best = plan
-    assert best is not None
-    return best
+    plans = [_cover(market, np.array(weights), used) for weights in WEIGHTINGS]
+    if not limited and len({pool.weight for pool in pools}) == 1:
+        plans.append(_first_fit(pods, pools))
+    plans.sort(key=lambda plan: (len(plan.unplaced), plan.price))
+    if limited:
+        return plans[0]
+    improved = [_improve(plan, pools) for plan in plans[:IMPROVED]]
+    return min(improved, key=lambda plan: (len(plan.unplaced), plan.price))
+
+
+def _first_fit(pods: tuple[Pod, ...], pools: tuple[Pool, ...]) -> Packed:
+    """Largest first into the first node with room, else a new node that is cheapest for the pod alone.
+
+    Weak on mixed demand, often best on a handful of pods; a cheap further start for the improvement.
+    """
+    shelf = shelf_of(pools)
+    by_name = {pool.name: pool for pool in pools}
+    opened: list[tuple[NewNode, list[int], list[Pod]]] = []
+    unplaced: list[Unplaced] = []
+    for pod in sorted(pods, key=lambda p: (*(-part for part in p.size), p.name)):
+        entry = next((entry for entry in opened if _takes(entry, pod)), None)
+        if entry is None:
+            found = shelf.cheapest((pod,))
+            if found is None:
+                unplaced.append(_refused(pod, shelf))
+                continue
+            entry = (found, list(usable(found.offer, by_name[found.pool])), [])
+            opened.append(entry)
+        entry[2].append(pod)
+        for axis in range(3):
+            entry[1][axis] -= pod.size[axis]
+    nodes = tuple(NewNode(node.pool, node.offer, tuple(guests)) for node, _, guests in opened)
+    return Packed(nodes, tuple(unplaced))
+
+
+def _takes(entry: tuple[NewNode, list[int], list[Pod]], pod: Pod) -> bool:
+    node, room, _ = entry
+    return accepts(pod, node.offer) and all(part <= have for part, have in zip(pod.size, room, strict=True))
+
+
+def _refused(pod: Pod, shelf: Shelf) -> Unplaced:
+    fitting = any(accepts(pod, offer) for offer, _ in shelf.pairs)
+    reason = "HostTooSmall" if fitting else "ClassNotAccepted"
+    return Unplaced(pod.name, reason, f"wants {pod.size}, classes {pod.classes or 'any'}")
 
 
 def _market(pods: tuple[Pod, ...], pools: tuple[Pool, ...]) -> Market:
@@ -215,7 +254,7 @@ def _improve(plan: Packed, pools: tuple[Pool, ...]) -> Packed:
             if key in tried:
                 continue
             tried.add(key)
-            again = cover(pods, pools)
+            again = cover(pods, pools, weightings=2)
             before = sum(expected_price(nodes[i].offer, nodes[i].pods) for i in picked)
             if not again.unplaced and again.price < before:
                 nodes = [node for i, node in enumerate(nodes) if i not in picked] + list(again.nodes)
