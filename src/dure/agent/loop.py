@@ -5,17 +5,22 @@ Everything it needs to know after a restart is in its own cluster; what the plan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from dure.agent.view import devices_of, warm_models
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, VNodePool
 from dure.model.decision import Bind, Decision, Evict, Hold, Resize
-from dure.model.errors import Conflict, Temporary
+from dure.model.errors import Conflict, InvalidInput, NotAllowed, Temporary
 from dure.model.fleet import PoolSpec
 from dure.model.report import Desired, DeviceView, Observed, Report
 from dure.pack import Memory, pack, pools_of
 from dure.ports import Clock, ClusterPort, PlanePort
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Figures count as fresh for several minutes, so a quiet cluster may be quiet for one.
 REPORT_EVERY_S = 60.0
@@ -25,14 +30,24 @@ class Agent:
     """Holds no truth: `_told` only keeps it from writing the same explanation in every cycle."""
 
     def __init__(
-        self, cluster: ClusterPort, plane: PlanePort, catalogue: Catalogue, pools: Sequence[PoolSpec], clock: Clock
+        self,
+        cluster: ClusterPort,
+        plane: PlanePort,
+        catalogue: Catalogue,
+        pools: Sequence[PoolSpec],
+        clock: Clock,
+        *,
+        lanes: int = 1,
     ) -> None:
+        """`lanes` above one: a real cluster, which lives on by itself and takes that many writes at once."""
         self.cluster = cluster
         self.plane = plane
         self.catalogue = catalogue
         self.pools = tuple(pools)
         self.clock = clock
         self.plane_away = False
+        self._live = lanes > 1
+        self._lanes = ThreadPoolExecutor(lanes, "agent-lane") if self._live else None
         self._told: dict[str, tuple[str, Hold]] = {}
         self._unsent: list[Decision] = []
         self._packed = ""
@@ -40,6 +55,11 @@ class Agent:
         self._conflicted = False
         self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
         self._sent: Report | None = None
+
+    @property
+    def pools_seen(self) -> tuple[VNodePool, ...]:
+        """The pools as of the last cycle."""
+        return self._view[1]
 
     def cycle(self) -> bool:
         """Answers whether anything was done here; the plane being away is not an error."""
@@ -51,7 +71,9 @@ class Agent:
             decisions = pack(state, self.catalogue, self._memory)
             if self._act(decisions):
                 changed, state = True, self.cluster.fetch_state()
-            self._packed = "" if self._conflicted else state.version
+            # A cluster that lives on may have changed while we acted: what was packed is an older one.
+            again = self._conflicted or (changed and self._live)
+            self._packed = "" if again else state.version
         self._report(state, self.cluster.fetch_observed() if changed else observed)
         return changed
 
@@ -63,15 +85,17 @@ class Agent:
             self.plane_away = True
             return False
         self.plane_away = False
-        changed = False
-        for uid in sorted(observed.keys() - desired.keys()):
-            self.cluster.delete(uid)
-            changed = True
-        for uid, wanted in sorted(desired.items()):
-            if _differs(wanted, observed.get(uid)):
-                self.cluster.apply(wanted)
-                changed = True
-        return changed
+        gone = sorted(observed.keys() - desired.keys())
+        new = [wanted for uid, wanted in sorted(desired.items()) if _differs(wanted, observed.get(uid))]
+        done = [*self._each(self.cluster.delete, gone), *self._each(self._apply, new)]
+        return bool(done)
+
+    def _apply(self, wanted: Desired) -> None:
+        """One that this cluster can never take must not keep the others from theirs; the plane's patience ends it."""
+        try:
+            self.cluster.apply(wanted)
+        except (InvalidInput, NotAllowed, Conflict):
+            return
 
     def _act(self, decisions: Sequence[Decision]) -> bool:
         """Resizes and evictions first, then gangs one by one: a conflict spoils one gang and is tried again."""
@@ -81,22 +105,33 @@ class Agent:
             self.cluster.evict(evicts)
         self._unsent.extend(evicts)
         acted = bool(evicts)
-        for group in _gangs(decisions):
-            resizes = [one for one in group if isinstance(one, Resize)]
-            binds = [one for one in group if isinstance(one, Bind)]
-            try:
-                if resizes:
-                    self.cluster.resize(resizes)
-                self.cluster.bind(binds)
-            except Conflict:
-                self._conflicted = True
-                continue
-            self._unsent.extend(group)
-            acted = True
-        for hold in decisions:
-            if isinstance(hold, Hold):
-                self._explain(hold)
+        gangs = _gangs(decisions)
+        for group, bound in zip(gangs, self._each(self._bind, gangs), strict=True):
+            self._conflicted |= not bound
+            acted |= bound
+            self._unsent.extend(group if bound else ())
+        holds = [one for one in decisions if isinstance(one, Hold)]
+        for _ in self._each(self._explain, holds):
+            pass
         return acted
+
+    def _each(self, do: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
+        return self._lanes.map(do, items) if self._lanes is not None else map(do, items)
+
+    def _bind(self, group: Sequence[Bind | Resize]) -> bool:
+        resizes = [one for one in group if isinstance(one, Resize)]
+        binds = [one for one in group if isinstance(one, Bind)]
+        try:
+            if resizes:
+                self.cluster.resize(resizes)
+            self.cluster.bind(binds)
+        except Conflict:
+            return False
+        return True
+
+    def close(self) -> None:
+        if self._lanes is not None:
+            self._lanes.shutdown(wait=True, cancel_futures=True)
 
     def _explain(self, hold: Hold) -> None:
         message = "; ".join(f"{verdict.sentence} ({verdict.reason})" for verdict in hold.verdicts[:4])

@@ -15,6 +15,7 @@ import structlog
 from dure.adapters.clock import RealClock, ScaledClock
 from dure.adapters.memory.stream import arrivals, standing
 from dure.adapters.store import SqlStore, open_store
+from dure.embedded.members import Members
 from dure.embedded.world import EmbeddedWorld
 from dure.model.catalogue import Catalogue
 from dure.model.errors import DureError, InvalidInput
@@ -50,6 +51,10 @@ class LiveFleet:
         self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
         self._real = RealClock()
         saved = self._load()
+        self.members = Members(fleet, catalogue, self.store, self._real)
+        if self.members.outside:
+            # Real clusters live in real time, and their owner's workloads are all there is.
+            speed, saved = 1.0, None
         self.clock = ScaledClock(speed, saved.now_s if saved else self._real.now())
         self.resumed = saved is not None
         self.fleet, self.catalogue, self.seed = fleet, catalogue, seed
@@ -59,7 +64,8 @@ class LiveFleet:
         self._fed_until_s = saved.fed_until_s if saved else self.clock.now() - BACKLOG_S
         if saved is not None:
             self._restore(saved)
-        self.world.submit(standing(fleet, catalogue))
+        if not self.members.outside:
+            self.world.submit(standing(fleet, catalogue))
         self._thread = threading.Thread(target=self._run, name="dure-loop", daemon=True)
 
     @property
@@ -67,10 +73,12 @@ class LiveFleet:
         return self.world.desk
 
     def start(self) -> None:
+        self.members.start()
         self._thread.start()
 
     def stop(self) -> None:
         """Finish the turn that is under way, save, close."""
+        self.members.stop()
         self.clock.stop()
         self._real.stop()
         self._thread.join()
@@ -81,8 +89,11 @@ class LiveFleet:
         """What has arrived is submitted; agents and plane turn once. One bad turn must not end the loop."""
         try:
             now_s = self.clock.now()
-            arrived = arrivals(self.fleet, self.catalogue, self.seed, self._fed_until_s, now_s)
-            self.world.submit([workload for _, workload in arrived])
+            if self.members.outside:
+                self.world.nudge()
+            else:
+                arrived = arrivals(self.fleet, self.catalogue, self.seed, self._fed_until_s, now_s)
+                self.world.submit([workload for _, workload in arrived])
             self._fed_until_s = now_s
             self.world.step()
         except DureError as error:

@@ -93,6 +93,10 @@ class EmbeddedWorld:
         self._turned[name] = (agent.cluster.fetch_state().version, self.clock.now())
         return acted
 
+    def nudge(self) -> None:
+        """Something outside of this world may have changed: let everybody look once."""
+        self._submitted = True
+
     def submit(self, arrived: Sequence[Workload]) -> None:
         """The stream's workloads; one that is there already (after a restart) is left alone."""
         self._submitted = self._submitted or bool(arrived)

@@ -8,6 +8,7 @@ compute slices). vNPU templates are the same table with starts at every multiple
 from __future__ import annotations
 
 import enum
+import functools
 
 import msgspec
 
@@ -50,7 +51,12 @@ class SliceProfile(msgspec.Struct, frozen=True):
 
     def masks(self) -> tuple[int, ...]:
         """The slot bitmask of each legal start, lowest start first."""
-        return tuple(((1 << self.slots) - 1) << start for start in self.starts)
+        return _masks(self.slots, self.starts)
+
+
+@functools.lru_cache(maxsize=256)
+def _masks(slots: int, starts: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(((1 << slots) - 1) << start for start in starts)
 
 
 class Geometry(msgspec.Struct, frozen=True):

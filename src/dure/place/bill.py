@@ -1,55 +1,139 @@
-"""The bill of an option, one small function per term (design section 3).
+"""The bill of an option, one small function per term (design section 3), for all start times at once.
 
 bill = direct price + energy x PUE x (electricity + carbon price x intensity) + SLA penalty + expected spot rework
-     - what weights and data already there are worth.
+     + migration - what weights and data already there are worth.
+
+`quote` is called by `batch` for each workload and pool. Money is 1e-6 of the tariff's currency inside the terms and
+of the fleet's currency in the Bill. Energy is Wh at the wall, carbon grams.
 """
 
 from __future__ import annotations
 
-from dure.model.accelerator import AcceleratorProfile
+import msgspec
+import numpy as np
+
 from dure.model.bill import Bill
-from dure.model.money import Rates, for_duration
-from dure.model.snapshot import Snapshot
-from dure.model.tariff import Capacity, CarbonSeries, Tariff, Weekly
-from dure.model.units import HOUR_S, MIB_PER_GIB, Grams, Instant, Micros, Seconds, WattHours
+from dure.model.money import Rates
+from dure.model.snapshot import Snapshot, Weights
+from dure.model.tariff import Capacity
+from dure.model.units import DAY_S, HOUR_S, MIB_PER_GIB, Instant, Micros, Seconds, WattHours
 from dure.model.workload import Workload, WorkloadType
+from dure.place.hours import CarbonIntegral, Integral
+from dure.place.instance import Floats
 from dure.place.option import Option
+from dure.place.settings import PlaceSettings
 
 # A serving workload has no end; its options are compared over one day.
 SERVING_HORIZON_S = 86_400.0
-# What an hour of being late costs, as a share of the direct price of that hour.
-LATE_HOUR_FACTOR = 3.0
+# Chances of the low, middle and high quantile of the run time.
+QUANTILE_CHANCE = (0.3, 0.4, 0.3)
 
 
-def bill_of(workload: Workload, option: Option, snapshot: Snapshot, submitted_s: Instant) -> Bill:
-    """All terms for `option`, in the fleet's currency."""
-    tariff, rates = option.tariff, snapshot.rates
-    hourly = tariff.per_hour(option.pool.capacity)
-    run_s = run_time(workload, option)
+class Quote(msgspec.Struct, frozen=True):
+    """Every term for each start of one workload on one pool, in the fleet's currency (micros) and grams."""
+
+    starts: Floats
+    run_s: Seconds
+    direct: Floats
+    energy: Floats
+    carbon: Floats
+    sla: Floats
+    rework: Floats
+    migration: Micros
+    warm_saved: Floats
+    data_saved: Micros
+    grams: Floats
+    watt_hours: WattHours
+    known: Floats
+
+    @property
+    def total(self) -> Floats:
+        costs = self.direct + self.energy + self.carbon + self.sla + self.rework + self.migration
+        return np.asarray(costs - self.warm_saved - self.data_saved)
+
+    def steer(self, weights: Weights, congestion: float, settings: PlaceSettings, now_s: Instant) -> Floats:
+        """What the choice goes by: the bill under the adaptive weights, plus the doubt in later hours."""
+        doubt = settings.wait_charge_per_day + settings.forecast_margin_per_day
+        wait = doubt * (self.direct + self.energy) * np.maximum(0.0, self.starts - now_s) / DAY_S
+        reuse = self.warm_saved + self.data_saved
+        return np.asarray(
+            self.total
+            + (weights.slo - 1) * self.sla
+            - (weights.locality - 1) * reuse
+            + (congestion - 1) * self.direct
+            + wait
+            # Equal money is decided by carbon: a gram weighs a thousandth of a micro.
+            + 1e-3 * self.grams
+        )
+
+    def bill(self, at: int) -> Bill:
+        return Bill(
+            direct=round(self.direct[at]),
+            energy=round(self.energy[at]),
+            carbon=round(self.carbon[at]),
+            sla=round(self.sla[at]),
+            rework=round(self.rework[at]),
+            migration=self.migration,
+            warm_saved=round(self.warm_saved[at]),
+            data_saved=self.data_saved,
+            carbon_g=float(self.grams[at]),
+            energy_wh=self.watt_hours,
+            carbon_unknown=bool(self.known[at] < 1.0),
+        )
+
+
+def quote(
+    workload: Workload,
+    option: Option,
+    snapshot: Snapshot,
+    settings: PlaceSettings,
+    submitted_s: Instant,
+    starts: Floats,
+    *,
+    done_s: Seconds = 0.0,
+    migration: Micros = 0,
+) -> Quote:
+    """All terms of `option` for each of `starts`."""
+    tariff, rates, series = option.tariff, snapshot.rates, option.series
+    run_s = run_time(workload, option.speed, done_s)
     devices = device_count(workload, option.replicas)
-    start, end = option.start_s, option.start_s + run_s
-    energy_wh = energy(option.profile, devices, run_s) * option.cluster.pue
-    carbon_g, unknown = emitted(energy_wh, option.carbon, start, end)
-    price = priced(hourly, start, end, devices) if hourly else 0
-    return Bill(
-        direct=rates.convert(price, tariff.currency),
-        energy=rates.convert(electricity(tariff.electricity, energy_wh, start, end), tariff.currency),
-        carbon=round(carbon_g / 1000 * snapshot.carbon_micros_per_kg),
-        sla=rates.convert(lateness(workload, submitted_s, end, price, run_s), tariff.currency),
-        rework=rates.convert(rework(workload, tariff, option.pool.capacity, price, run_s), tariff.currency),
-        warm_saved=rates.convert(warm_value(workload, option, snapshot, hourly, devices), tariff.currency),
+    ends = starts + run_s
+    watt_hours = energy(option.profile.peak_w, devices, run_s) * option.cluster.pue
+    grams, known = emitted(watt_hours, series.carbon, starts, ends, option.unknown_g_per_kwh)
+    price = direct_price(series.price, devices, starts, ends)
+    per_late_s = settings.late_hour_factor * price / max(run_s, 1.0)
+    sla = lateness(workload, settings, submitted_s, starts, run_s, per_late_s)
+    if misses := latency_misses(workload, option.cluster.latency_ms):
+        sla = sla + settings.latency_miss_factor * price * misses
+    cold_s = snapshot.catalogue.load_s(workload.model) if option.pool.warm.get(workload.model, 0) > 0 else 0.0
+
+    rate = _rate(rates, tariff.currency)
+
+    def own(amount: Floats) -> Floats:
+        return amount if rate == 1.0 else np.asarray(amount * rate)
+
+    return Quote(
+        starts=starts,
+        run_s=run_s,
+        direct=own(price),
+        energy=own(electricity(series.electricity, watt_hours, starts, ends)),
+        carbon=carbon_price(grams, snapshot.carbon_micros_per_kg),
+        sla=own(sla),
+        rework=own(rework(workload, tariff.reclaim_per_hour, option.pool.capacity, price, run_s)),
+        migration=migration,
+        warm_saved=own(warm_value(series.price, devices, starts, cold_s)),
         data_saved=data_value(workload, option, rates),
-        carbon_g=carbon_g,
-        energy_wh=energy_wh,
-        carbon_unknown=unknown,
+        grams=grams,
+        watt_hours=watt_hours,
+        known=known,
     )
 
 
-def run_time(workload: Workload, option: Option) -> Seconds:
-    """Estimated seconds on this class; an open-ended serving workload counts for one day."""
+def run_time(workload: Workload, speed: float, done_s: Seconds = 0.0) -> Seconds:
+    """Estimated seconds still to run on this class; an open-ended serving workload counts for one day."""
     if workload.type is WorkloadType.SERVING:
         return SERVING_HORIZON_S
-    return workload.duration_s / option.speed
+    return max(1.0, workload.duration_s - done_s) / speed
 
 
 def device_count(workload: Workload, replicas: int) -> float:
@@ -57,64 +141,84 @@ def device_count(workload: Workload, replicas: int) -> float:
     return workload.demand.device_milli * replicas / 1000
 
 
-def priced(hourly: Weekly, start_s: Instant, end_s: Instant, devices: float) -> Micros:
-    """Price over the hours it runs, each hour at its own tariff."""
-    return round(devices * sum(for_duration(hourly.at(at), part) for at, part in hours(start_s, end_s)))
+def direct_price(per_hour: Integral | None, devices: float, starts: Floats, ends: Floats) -> Floats:
+    """Micros over the hours it runs, each hour at its own tariff."""
+    return np.zeros_like(starts) if per_hour is None else devices * per_hour.between(starts, ends)
 
 
-def energy(profile: AcceleratorProfile, devices: float, run_s: Seconds) -> WattHours:
+def energy(peak_w: float, devices: float, run_s: Seconds) -> WattHours:
     """At the device, before the building's PUE."""
-    return profile.peak_w * devices * run_s / HOUR_S
+    return peak_w * devices * run_s / HOUR_S
 
 
-def electricity(per_kwh: Weekly | None, energy_wh: WattHours, start_s: Instant, end_s: Instant) -> Micros:
-    if per_kwh is None or end_s <= start_s:
-        return 0
-    mean = sum(per_kwh.at(at) * part for at, part in hours(start_s, end_s)) / (end_s - start_s)
-    return round(energy_wh / 1000 * mean)
+def electricity(per_kwh: Integral | None, watt_hours: WattHours, starts: Floats, ends: Floats) -> Floats:
+    """Micros for power, where the owner pays for it."""
+    if per_kwh is None:
+        return np.zeros_like(starts)
+    span_h = np.maximum((ends - starts) / HOUR_S, 1e-9)
+    return watt_hours / 1000 * per_kwh.between(starts, ends) / span_h
 
 
 def emitted(
-    energy_wh: WattHours, series: CarbonSeries | None, start_s: Instant, end_s: Instant
-) -> tuple[Grams, bool]:
-    """Grams, and whether some hour had no figure; such hours are taken at the mean of the known ones."""
-    known: list[tuple[float, Seconds]] = []
-    unknown = False
-    for at, part in hours(start_s, end_s):
-        intensity = series.at(at) if series else None
-        if intensity is None:
-            unknown = True
-        else:
-            known.append((intensity, part))
-    if not known:
-        return 0.0, True
-    mean = sum(intensity * part for intensity, part in known) / sum(part for _, part in known)
-    return energy_wh / 1000 * mean, unknown
+    watt_hours: WattHours, carbon: CarbonIntegral, starts: Floats, ends: Floats, otherwise: float
+) -> tuple[Floats, Floats]:
+    """Grams, and the share of the hours with a figure; hours without one count as the mean of the others."""
+    mean, known = carbon.mean(starts, ends, otherwise)
+    return watt_hours / 1000 * mean, known
 
 
-def lateness(workload: Workload, submitted_s: Instant, end_s: Instant, price: Micros, run_s: Seconds) -> Micros:
-    if workload.deadline_s is None or run_s <= 0:
-        return 0
-    late_s = end_s - (submitted_s + workload.deadline_s)
-    return round(LATE_HOUR_FACTOR * price * late_s / run_s) if late_s > 0 else 0
+def carbon_price(grams: Floats, micros_per_kg: Micros) -> Floats:
+    """Micros of the fleet's currency at its own carbon price."""
+    return grams / 1000 * micros_per_kg
 
 
-def rework(workload: Workload, tariff: Tariff, capacity: Capacity, price: Micros, run_s: Seconds) -> Micros:
-    """Work that a reclaim is expected to destroy: half a checkpoint interval, or half the run without checkpoints."""
-    if capacity is not Capacity.SPOT or run_s <= 0:
-        return 0
-    reclaims = tariff.reclaim_per_hour * run_s / HOUR_S
+def lateness(
+    workload: Workload,
+    settings: PlaceSettings,
+    submitted_s: Instant,
+    starts: Floats,
+    run_s: Seconds,
+    per_late_s: Floats,
+) -> Floats:
+    """Expected penalty for ending after the deadline, over the quantiles of the run time."""
+    if workload.deadline_s is None:
+        return np.zeros_like(starts)
+    due_s = submitted_s + workload.deadline_s
+    if starts[-1] + settings.duration_high * run_s <= due_s:
+        return np.zeros_like(starts)
+    late = np.zeros_like(starts)
+    for factor, chance in zip((settings.duration_low, 1.0, settings.duration_high), QUANTILE_CHANCE, strict=True):
+        late += chance * np.maximum(0.0, starts + factor * run_s - due_s)
+    return late * per_late_s
+
+
+def latency_misses(workload: Workload, network_ms: float) -> float:
+    """Expected extra share of requests over the target when the network takes its part of it.
+
+    Service times are taken as exponential with their 95th percentile at the target, which is what a service sized
+    for that target looks like.
+    """
+    target_ms = workload.slo.latency_p95_ms
+    if target_ms is None or network_ms <= 0:
+        return 0.0
+    left = max(0.0, 1 - network_ms / target_ms)
+    return float(0.05**left - 0.05)
+
+
+def rework(workload: Workload, reclaim_per_hour: float, capacity: Capacity, price: Floats, run_s: Seconds) -> Floats:
+    """Work that reclaims are expected to destroy: half a checkpoint interval each, or half the run without them."""
+    if capacity is not Capacity.SPOT:
+        return np.zeros_like(price)
+    reclaims = reclaim_per_hour * run_s / HOUR_S
     lost_s = min(workload.checkpoint_s or run_s, run_s) / 2
-    return round(price * reclaims * lost_s / run_s)
+    return price * reclaims * lost_s / max(run_s, 1.0)
 
 
-def warm_value(
-    workload: Workload, option: Option, snapshot: Snapshot, hourly: Weekly | None, devices: float
-) -> Micros:
+def warm_value(per_hour: Integral | None, devices: float, starts: Floats, cold_s: Seconds) -> Floats:
     """Cold start saved: the loading time that is not paid where the weights are already there."""
-    if hourly is None or option.pool.warm.get(workload.model, 0) < 1:
-        return 0
-    return round(devices * for_duration(hourly.at(option.start_s), snapshot.catalogue.load_s(workload.model)))
+    if per_hour is None or cold_s <= 0:
+        return np.zeros_like(starts)
+    return devices * per_hour.between(starts, starts + cold_s)
 
 
 def data_value(workload: Workload, option: Option, rates: Rates) -> Micros:
@@ -125,12 +229,27 @@ def data_value(workload: Workload, option: Option, rates: Rates) -> Micros:
     return rates.convert(round(per_gib * workload.dataset_mib / MIB_PER_GIB), option.tariff.currency)
 
 
-def hours(start_s: Instant, end_s: Instant) -> list[tuple[Instant, Seconds]]:
-    """The span cut at full hours: (begin, seconds of it)."""
-    parts = []
-    at = start_s
-    while at < end_s:
-        until = min(end_s, (at // HOUR_S + 1) * HOUR_S)
-        parts.append((at, until - at))
-        at = until
-    return parts
+def move_price(workload: Workload, option: Option, load_s: Seconds, rates: Rates) -> Micros:
+    """Migration: the new home pays while it loads and redoes half a checkpoint interval; data is moved again."""
+    per_hour = option.tariff.per_hour(option.pool.capacity)
+    idle_s = load_s + workload.checkpoint_s / 2
+    paid = 0.0 if per_hour is None else device_count(workload, option.replicas) * per_hour.values[0] * idle_s / HOUR_S
+    moved = 0.0
+    if workload.dataset and workload.dataset not in option.cluster.datasets:
+        moved = option.tariff.egress_micros_per_gib * workload.dataset_mib / MIB_PER_GIB
+    return rates.convert(round(paid + moved), option.tariff.currency)
+
+
+def _rate(rates: Rates, currency: str) -> float:
+    return rates.convert(1_000_000, currency) / 1_000_000
+
+
+def drain_of(priced: Quote) -> Floats:
+    """(money, grams) that each start takes of its tenant's budgets, rounded as the Bill rounds."""
+    money = np.maximum(0.0, np.rint(priced.direct) + np.rint(priced.energy))
+    return np.stack([money, priced.grams], axis=1)
+
+
+def charged(bill: Bill) -> Micros:
+    """What a tenant's money budget is charged: rent and power, not penalties that may never come."""
+    return max(0, bill.direct + bill.energy)

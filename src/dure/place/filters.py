@@ -8,6 +8,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from dure.model.accelerator import ShareMode
+from dure.model.bill import Bill
 from dure.model.demand import Demand
 from dure.model.money import show
 from dure.model.reason import Reason, Verdict
@@ -15,6 +16,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.tenant import Isolation, Tenant, TenantUsage
 from dure.model.units import WHOLE_MILLI, gib, percent
 from dure.model.workload import Workload
+from dure.place.bill import charged
 from dure.place.option import Option
 
 STALE_S = 300.0
@@ -28,12 +30,9 @@ def static_clash(workload: Workload, option: Option, demand: Demand, snapshot: S
         or _reach_clash(option, snapshot)
         or _size_clash(option, demand)
         or _mode_clash(workload, option, demand)
+        or _host_clash(option, demand)
+        or _data_clash(workload, option)
     )
-
-
-def tenant_clash(option: Option, demand: Demand, tenant: Tenant, usage: TenantUsage) -> Verdict | None:
-    """Quota and the month's budgets, with what the tenant already holds and has spent."""
-    return _quota_clash(option, demand, tenant, usage) or _budget_clash(option, tenant, usage)
 
 
 def _class_clash(workload: Workload, option: Option) -> Verdict | None:
@@ -79,6 +78,30 @@ def _size_clash(option: Option, demand: Demand) -> Verdict | None:
     return None
 
 
+def _host_clash(option: Option, demand: Demand) -> Verdict | None:
+    """Host CPU and memory of the roomiest node; a pool that can boot new nodes is not judged by its old ones."""
+    pool = option.pool
+    if pool.nodes_max > pool.nodes or pool.nodes == 0:
+        return None
+    if demand.cpu_milli > pool.largest_cpu_milli > 0:
+        found = f"the freest node of {option.where} has {pool.largest_cpu_milli / 1000:g}"
+        return Verdict(option.where, Reason.HOST_TOO_SMALL, f"{demand.cpu_milli / 1000:g} cores", found)
+    if demand.host_memory_mib > pool.largest_host_memory_mib > 0:
+        found = f"the freest node of {option.where} has {gib(pool.largest_host_memory_mib)}"
+        return Verdict(option.where, Reason.HOST_TOO_SMALL, f"{gib(demand.host_memory_mib)} of host memory", found)
+    return None
+
+
+def _data_clash(workload: Workload, option: Option) -> Verdict | None:
+    """A metered edge site is no place for a data set that would have to be pulled through its line."""
+    if not workload.dataset or workload.dataset in option.cluster.datasets:
+        return None
+    if not option.cluster.edge or option.cluster.metered_micros_per_gib <= 0:
+        return None
+    found = f"{option.cluster.name} is at the edge on a metered line"
+    return Verdict(option.where, Reason.DATA_TOO_FAR, f"{gib(workload.dataset_mib)} of {workload.dataset}", found)
+
+
 def _mode_clash(workload: Workload, option: Option, demand: Demand) -> Verdict | None:
     wanted = workload.share or ((ShareMode.EXCLUSIVE,) if demand.whole else tuple(ShareMode))
     if any(mode in option.pool.share for mode in wanted):
@@ -87,7 +110,7 @@ def _mode_clash(workload: Workload, option: Option, demand: Demand) -> Verdict |
     return Verdict(option.where, Reason.SHARE_MODE_NOT_OFFERED, "/".join(wanted), found)
 
 
-def _quota_clash(option: Option, demand: Demand, tenant: Tenant, usage: TenantUsage) -> Verdict | None:
+def quota_clash(option: Option, demand: Demand, tenant: Tenant, usage: TenantUsage) -> Verdict | None:
     """Without borrowing a tenant stays inside its quota; with it, inside what the pool has free anyway."""
     quota = tenant.quota.get(option.pool.class_name)
     if quota is None or tenant.borrow:
@@ -101,14 +124,18 @@ def _quota_clash(option: Option, demand: Demand, tenant: Tenant, usage: TenantUs
     return Verdict(option.where, Reason.QUOTA_EXCEEDED, text, found)
 
 
-def _budget_clash(option: Option, tenant: Tenant, usage: TenantUsage) -> Verdict | None:
+def budget_clash(option: Option, tenant: Tenant, usage: TenantUsage, bill: Bill) -> Verdict | None:
+    """The month's money and carbon must cover this very bill, not just be unspent."""
     money, carbon = tenant.budget.money_micros, tenant.budget.carbon_g
-    if money is not None and usage.spent_micros >= money:
-        found = f"tenant {tenant.name} has spent {show(usage.spent_micros)} of {show(money)} this month"
-        return Verdict(option.where, Reason.BUDGET_EXCEEDED, "money left this month", found)
-    if carbon is not None and usage.carbon_g >= carbon:
-        found = f"tenant {tenant.name} has emitted {usage.carbon_g / 1000:.0f} of {carbon / 1000:.0f} kg this month"
-        return Verdict(option.where, Reason.CARBON_BUDGET_EXCEEDED, "carbon left this month", found)
+    if money is not None and usage.spent_micros + charged(bill) > money:
+        found = (
+            f"tenant {tenant.name} has {show(max(0, money - usage.spent_micros))} of {show(money)} left this month"
+        )
+        return Verdict(option.where, Reason.BUDGET_EXCEEDED, show(charged(bill)), found)
+    if carbon is not None and usage.carbon_g + bill.carbon_g > carbon:
+        left = max(0.0, carbon - usage.carbon_g) / 1000
+        found = f"tenant {tenant.name} has {left:.1f} of {carbon / 1000:.1f} kg left this month"
+        return Verdict(option.where, Reason.CARBON_BUDGET_EXCEEDED, f"{bill.carbon_g / 1000:.1f} kg CO2", found)
     return None
 
 

@@ -27,9 +27,9 @@ from dure.adapters.kube.upkeep import Upkeep
 from dure.adapters.kube.view import View
 from dure.adapters.legality import check_binds, check_mode
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterState, Pod
+from dure.model.cluster import ClusterState, Pod, VNodePool
 from dure.model.decision import Bind, Evict, Resize
-from dure.model.errors import Conflict, DureError, InvalidInput, NotFound, Temporary
+from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Temporary
 from dure.model.fleet import ClusterSpec
 from dure.model.report import Desired, Observed
 from dure.model.units import Instant, Seconds
@@ -62,6 +62,7 @@ class KubeCluster:
         self._view = View(spec.pools, self.catalogue)
         self._promised: dict[str, Seat] = {}
         self._unsure: set[str] = set()
+        self._installed = False
         self._upkeep = Upkeep(self)
 
     @property
@@ -72,10 +73,14 @@ class KubeCluster:
     def _mirrors(self) -> tuple[Mirror[Any], ...]:
         return (self.nodes, self.pods, self.jobs, self.placements)
 
-    def start(self, timeout_s: Seconds = SYNC_S) -> None:
-        """Begin to watch and return when the first lists are here."""
+    def begin(self) -> None:
+        """Begin to watch; until the first lists are here every cycle is `Temporary`."""
         for mirror in self._mirrors:
             mirror.start()
+
+    def start(self, timeout_s: Seconds = SYNC_S) -> None:
+        """Begin to watch and return when the first lists are here."""
+        self.begin()
         for mirror in self._mirrors:
             mirror.wait_synced(timeout_s)
 
@@ -87,6 +92,10 @@ class KubeCluster:
         self.api.close()
 
     def tend(self) -> None:
+        if not self._installed:
+            self._installed = install(self.api)
+        for mirror in self._mirrors:
+            mirror.wait_synced(0.0)
         self._resolve_unsure()
         self._upkeep.tend()
 
@@ -144,11 +153,7 @@ class KubeCluster:
     def bind(self, binds: Sequence[Bind]) -> None:
         """Check, promise, write a gang's seats down, then bind one by one."""
         with self.lock:
-            view = self.view()
-            check_binds(view, self.catalogue, binds)
-            pods = [view.pods[bind.pod] for bind in binds]
-            self._promised |= {bind.pod: Seat(bind.node, bind.slices) for bind in binds}
-            self._note_change()
+            pods = self._promise(binds)
         gang = any(pod.gang > 1 for pod in pods)
         try:
             if gang:
@@ -156,14 +161,16 @@ class KubeCluster:
         except DureError:
             self._take_back([bind.pod for bind in binds])
             raise
+        refused: DureError | None = None
         for bind in binds:
             try:
                 self.bind_pod(bind.pod, Seat(bind.node, bind.slices))
             except (Conflict, NotFound, Temporary) as error:
-                if not gang:
-                    raise
-                # The seats are written down: upkeep binds whoever sits there in the end.
-                _log.info("a gang's member waits for its bind", pod=bind.pod, error=str(error))
+                refused = refused or error
+                _log.info("a bind was refused", pod=bind.pod, error=str(error))
+        # A gang's seats are written down: upkeep binds whoever sits there in the end.
+        if refused is not None and not gang:
+            raise refused
 
     def bind_pod(self, name: str, seat: Seat) -> None:
         """One Binding, which writes the slices onto the pod in the same transaction. Bound there already is fine."""
@@ -233,6 +240,13 @@ class KubeCluster:
             return
         self._upkeep.tell(found, "FailedScheduling", message)
 
+    def publish(self, pools: tuple[VNodePool, ...]) -> None:
+        """Show the pools as objects of their own: `kubectl get vnodepools`."""
+        for pool in pools:
+            path = f"/apis/{names.API_VERSION}/{crds.POOLS}/{pool.name}"
+            self.api.apply(path, manifests.pool(pool), Plain)
+            self.api.patch(f"{path}/status", {"status": manifests.pool_status(pool)}, Plain)
+
     def view(self) -> View:
         """The present view; the caller holds the lock while it reads."""
         with self.lock:
@@ -249,13 +263,8 @@ class KubeCluster:
 
     def pods_by_uid(self) -> dict[str, list[Pod]]:
         """Pods of every workload that are not on their way out."""
-        found: dict[str, list[Pod]] = {}
         with self.lock:
-            for pod in self.view().pods.values():
-                there = self.pods.get(pod.name)
-                if there is not None and not there.leaving:
-                    found.setdefault(pod.uid, []).append(pod)
-        return found
+            return self.view().staying()
 
     def placements_by_uid(self) -> dict[str, KubePlacement]:
         return {str(one.spec.get("uid")): one for one in self.placements.objects().values()}
@@ -267,6 +276,20 @@ class KubeCluster:
         with self.lock:
             self._changes += 1
         self.changed.set()
+
+    def _promise(self, binds: Sequence[Bind]) -> list[Pod]:
+        """Seats for all, or `Conflict`. Hundreds come at once, so the view at hand is used as long as it says yes."""
+        view = self._view
+        try:
+            check_binds(view, self.catalogue, binds)
+        except Conflict:
+            view = self.view()
+            check_binds(view, self.catalogue, binds)
+        pods = [view.pods[bind.pod] for bind in binds]
+        for bind in binds:
+            self._promised[bind.pod] = Seat(bind.node, bind.slices)
+            view.seat(bind.pod, self._promised[bind.pod])
+        return pods
 
     def _reserve(self, pods: Sequence[Pod], binds: Sequence[Bind]) -> None:
         placement = self.placements_by_uid().get(pods[0].uid)
@@ -303,8 +326,15 @@ class KubeCluster:
             self._look_again(name)
 
 
-def install(api: Api) -> None:
-    """Make the custom resource definitions what this version needs. They are served a moment later."""
+def install(api: Api) -> bool:
+    """Make the custom resource definitions what this version needs. They are served a moment later.
+
+    An agent that may not do that lives with what `dure render agent` has brought.
+    """
     for definition in crds.definitions():
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
-        api.apply(path, definition, Plain)
+        try:
+            api.apply(path, definition, Plain)
+        except NotAllowed:
+            break
+    return True

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dure.adapters.kube import names
 from dure.adapters.kube.instances import cut_name
 from dure.model.accelerator import AcceleratorProfile, ShareMode, SliceProfile
-from dure.model.cluster import Pod
+from dure.model.cluster import Pod, VNodePool
 from dure.model.report import Desired
 from dure.model.units import Instant
 from dure.model.workload import WorkloadType
@@ -135,6 +135,29 @@ def service(desired: Desired, owner: Json) -> Json:
     }
 
 
+def pool(found: VNodePool) -> Json:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "VNodePool",
+        "metadata": {"name": found.name},
+        "spec": {
+            "class": found.class_name,
+            "capacity": str(found.capacity),
+            "share": [str(one) for one in found.share],
+        },
+    }
+
+
+def pool_status(found: VNodePool) -> Json:
+    return {
+        "nodes": found.nodes,
+        "nodesReady": found.nodes_ready,
+        "devices": found.devices,
+        "freeDevices": found.free_devices,
+        "freeMilli": found.free_milli,
+    }
+
+
 def owner_of(name: str, uid: str) -> Json:
     return {
         "apiVersion": names.API_VERSION,
@@ -219,7 +242,7 @@ def template(desired: Desired, asked: Ask, *, restart: str) -> Json:
 
 
 def _model_pod(desired: Desired, created_s: Instant) -> Pod:
-    """What `pack` needs to know of each pod. A serving's has no generation or date, or a new one would roll it."""
+    """What `pack` needs to know of each pod. A serving's has neither generation nor date: they would roll it."""
     spec, home = desired.spec, desired.placement
     alone = spec.type is WorkloadType.SERVING
     return Pod(

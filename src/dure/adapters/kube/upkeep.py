@@ -39,8 +39,10 @@ class Upkeep:
         for placement in self._cluster.placements.objects().values():
             try:
                 self.tend_one(placement)
-            except (Conflict, NotFound) as error:
-                _log.info("a placement is tended later", placement=placement.metadata.key, error=str(error))
+            except Temporary:
+                raise
+            except DureError as error:
+                _log.warning("a placement is tended later", placement=placement.metadata.key, error=str(error))
 
     def tend_one(self, placement: KubePlacement) -> None:
         if placement.metadata.deletion_timestamp is not None:

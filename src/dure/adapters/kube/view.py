@@ -34,10 +34,28 @@ class View:
         self._holders: dict[str, list[Pod]] = {}
         self._node_of: dict[str, tuple[KubeNode, Node]] = {}
         self._pod_of: dict[str, tuple[KubePod, bool, Pod]] = {}
+        self._staying: dict[str, list[Pod]] | None = None
         self._resources: dict[str, tuple[str, ...]] = {}
 
     def holding(self, node: str) -> Sequence[Pod]:
         return self._holders.get(node, ())
+
+    def staying(self) -> dict[str, list[Pod]]:
+        """By workload, those that nobody has told to go."""
+        if self._staying is None:
+            self._staying = {}
+            for name, pod in self.pods.items():
+                if not self._pod_of[name][0].leaving:
+                    self._staying.setdefault(pod.uid, []).append(pod)
+        return self._staying
+
+    def seat(self, name: str, seat: Seat) -> None:
+        """A pod got a seat just now."""
+        pod = self.pods[name] = _seated(self.pods[name], seat)
+        self._holders.setdefault(seat.node, []).append(pod)
+        self.nodes[seat.node] = _as_held(self.nodes[seat.node], [pod])
+        self._staying = None
+        self.version += 1
 
     def rebuild(
         self,
@@ -63,7 +81,7 @@ class View:
             self._give_devices(node, holders.get(name, []), new_pods)
         if new_nodes != self.nodes or _quiet(new_pods) != _quiet(self.pods):
             self.version += 1
-        self.nodes, self.pods, self._holders = new_nodes, new_pods, holders
+        self.nodes, self.pods, self._holders, self._staying = new_nodes, new_pods, holders, None
 
     def _translate_nodes(self, found: Mapping[str, KubeNode]) -> dict[str, Node]:
         fresh = {}

@@ -1,0 +1,122 @@
+"""The plane over HTTP, for agents elsewhere. The agent always dials, so it works from behind NAT.
+
+`fetch_desired` asks anew each time and costs little while nothing has changed (entity tags); `wait_for_news` is a
+long poll that only wakes the agent. A connection that fails is `Temporary`: the agent goes on without the plane.
+"""
+
+from __future__ import annotations
+
+import httpx
+import msgspec
+
+from dure.model.catalogue import Catalogue
+from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
+from dure.model.fleet import ClusterSpec
+from dure.model.report import Desired, Report
+from dure.model.units import Seconds
+
+TIMEOUT_S = 15.0
+_BY_STATUS: dict[int, type[DureError]] = {
+    400: InvalidInput,
+    401: NotAllowed,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    413: InvalidInput,
+    422: InvalidInput,
+    429: Temporary,
+}
+_DESIRED = msgspec.json.Decoder(tuple[Desired, ...])
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """What a member is told of itself: its pools, and the classes and models it may meet."""
+
+    spec: ClusterSpec
+    catalogue: Catalogue
+
+
+class Credential(msgspec.Struct, frozen=True):
+    cluster: str
+    credential: str
+
+
+class HttpPlane:
+    """`PlanePort` of one cluster's agent."""
+
+    def __init__(self, url: str, cluster: str, credential: str, *, http: httpx.Client | None = None) -> None:
+        self._http = http or httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False)
+        self._headers = {"Authorization": f"Bearer {credential}"}
+        self._base = f"/v1/agents/{cluster}"
+        self._tag = ""
+        self._desired: tuple[Desired, ...] = ()
+
+    def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
+        answer = self._call("GET", "desired", headers={"If-None-Match": self._tag} if self._tag else {})
+        if answer.status_code != 304:
+            self._desired = _DESIRED.decode(answer.content)
+            self._tag = answer.headers.get("etag", "")
+        return self._desired
+
+    def wait_for_news(self, wait_s: Seconds) -> bool:
+        """Whether what is desired is another than what was fetched last; returns at once when it is."""
+        headers = {"If-None-Match": self._tag} if self._tag else {}
+        params = {"wait": f"{wait_s:g}"}
+        return self._call("GET", "desired", headers=headers, params=params, extra_s=wait_s).status_code != 304
+
+    def write_report(self, report: Report) -> None:
+        self._call("POST", "report", body=msgspec.json.encode(report))
+
+    def fetch_membership(self) -> Membership:
+        return msgspec.json.decode(self._call("GET", "membership").content, type=Membership)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _call(
+        self,
+        method: str,
+        what: str,
+        *,
+        headers: dict[str, str] | None = None,
+        params: dict[str, str] | None = None,
+        body: bytes | None = None,
+        extra_s: Seconds = 0.0,
+    ) -> httpx.Response:
+        kind = {"Content-Type": "application/json"} if body is not None else {}
+        try:
+            answer = self._http.request(
+                method,
+                f"{self._base}/{what}",
+                headers={**self._headers, **kind, **(headers or {})},
+                params=params or {},
+                content=body,
+                timeout=TIMEOUT_S + extra_s,
+            )
+        except (httpx.HTTPError, RuntimeError) as error:
+            raise Temporary(f"the plane does not answer: {str(error) or type(error).__name__}") from error
+        if answer.status_code >= 400:
+            raise problem_of(answer)
+        return answer
+
+
+def join(url: str, cluster: str, token: str) -> str:
+    """Exchange a one-time token for this cluster's own credential."""
+    try:
+        with httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False) as http:
+            answer = http.post(f"/v1/agents/{cluster}/join", headers={"Authorization": f"Bearer {token}"})
+    except httpx.HTTPError as error:
+        raise Temporary(f"the plane does not answer at {url}: {error}") from error
+    if answer.status_code >= 400:
+        raise problem_of(answer)
+    return msgspec.json.decode(answer.content, type=Credential).credential
+
+
+def problem_of(answer: httpx.Response) -> DureError:
+    default = Temporary if answer.status_code >= 500 else Permanent
+    kind = _BY_STATUS.get(answer.status_code, default)
+    try:
+        body = answer.json()
+        return kind(str(body.get("detail") or body.get("title")), remedy=str(body.get("remedy") or ""))
+    except (ValueError, AttributeError):
+        return kind(f"the plane answered {answer.status_code}: {answer.text[:200]}")

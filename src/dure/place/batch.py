@@ -1,0 +1,207 @@
+"""All waiting workloads of one cycle as one Instance: who competes with whom for which hour.
+
+Called by `plan`. Rows are pools, then quotas; hours count from the full hour of `now`. Capacity of a later hour is
+what is free now plus what running workloads should give back, a slow run assumed. Nothing here depends on the order
+of the snapshot.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from dure.model.snapshot import Snapshot
+from dure.model.units import HOUR_S, WHOLE_MILLI, Milli
+from dure.model.workload import WorkloadRecord
+from dure.place.bill import drain_of
+from dure.place.candidate import Candidate, Cycle, device_need, expected_end
+from dure.place.fairness import Claim, fair_order, lendable
+from dure.place.instance import Floats, Instance, Ints, Longs, instance
+
+# Larger than any pool, small enough that sums stay in 32 bits.
+UNLIMITED = 2**30
+# An admitted workload that is dropped costs this many times its dearest option, others only a little more.
+ADMITTED, WAITING = 1e4, 4.0
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Option `o` of the instance in terms of the cycle: which candidate of the workload, which of its starts."""
+
+    candidate: int
+    start: int
+
+
+class Batch(msgspec.Struct, frozen=True):
+    records: tuple[WorkloadRecord, ...]
+    candidates: tuple[tuple[Candidate, ...], ...]
+    instance: Instance
+    choices: tuple[Choice, ...]
+    order: tuple[int, ...]
+
+
+def batch_of(cycle: Cycle, waiting: tuple[WorkloadRecord, ...]) -> Batch:
+    """The workloads sorted, their candidates, and the instance they make."""
+    records = tuple(sorted(waiting, key=lambda one: (one.status.submitted_s, one.name, one.uid)))
+    candidates = tuple(tuple(cycle.candidates(record)) for record in records)
+    build = _Build(cycle, records, candidates)
+    made = build.instance()
+    claims = [_claim(index, record) for index, record in enumerate(records)]
+    order = fair_order(claims, cycle.tenants, cycle.usage, _class_totals(cycle.snapshot))
+    return Batch(records, candidates, made, tuple(build.choices), tuple(order))
+
+
+def with_admitted(made: Instance, admitted: Longs) -> Instance:
+    """The same instance, with those that fairness has let in (`admitted` >= 0) all but undroppable."""
+    hold = np.where(admitted >= 0, made.hold * ADMITTED, made.hold)
+    return msgspec.structs.replace(made, hold=hold)
+
+
+class _Build:
+    def __init__(
+        self,
+        cycle: Cycle,
+        records: tuple[WorkloadRecord, ...],
+        candidates: tuple[tuple[Candidate, ...], ...],
+    ) -> None:
+        self.cycle, self.records, self.candidates = cycle, records, candidates
+        self.choices: list[Choice] = []
+        self.base_h = int(cycle.snapshot.now_s // HOUR_S)
+        self.hours = cycle.settings.horizon_h
+        homes = cycle.world.homes
+        self.rows = {(home.pool.cluster, home.pool.name): row for row, home in enumerate(homes)}
+        self.quotas: dict[tuple[str, str], int] = {}
+        self.needs: dict[tuple[int, int, int], int] = {}
+
+    def instance(self) -> Instance:
+        tables: list[Ints] = [np.empty((0, 5), np.int32)]
+        costs: list[Floats] = [np.empty(0)]
+        drains: list[Floats] = [np.empty((0, 2))]
+        first, hold = [0], []
+        for record, candidates in zip(self.records, self.candidates, strict=True):
+            count, dearest = first[-1], 0.0
+            for number, candidate in enumerate(candidates):
+                begin, steer = self._open(candidate)
+                if candidate.quote is None or len(steer) == 0:
+                    continue
+                tables.append(self._columns(record, candidate)[begin:])
+                costs.append(steer)
+                drains.append(drain_of(candidate.quote)[begin:])
+                self.choices += [Choice(number, at) for at in range(begin, begin + len(steer))]
+                count, dearest = count + len(steer), max(dearest, float(np.abs(steer).max()))
+            first.append(count)
+            hold.append(WAITING * dearest + 1.0)
+        ledger, left = self._ledgers()
+        return instance(
+            np.array(first), np.concatenate(tables), np.concatenate(costs), np.array(hold),
+            np.array(list(self.needs) or [(0, 0, 0)], np.int32), self._capacity(), ledger,
+            np.concatenate(drains), left,
+        )  # fmt: skip
+
+    def _open(self, candidate: Candidate) -> tuple[int, Floats]:
+        """From which start on a candidate may be chosen, and what those starts steer by."""
+        if candidate.clash is not None or candidate.quote is None:
+            return 0, np.empty(0)
+        snapshot = self.cycle.snapshot
+        congestion = snapshot.weights.congestion.get(candidate.where, 1.0)
+        steer = candidate.quote.steer(snapshot.weights, congestion, self.cycle.settings, snapshot.now_s)
+        begin = 1 if candidate.now_clash is not None else 0
+        return begin, steer[begin:]
+
+    def _columns(self, record: WorkloadRecord, candidate: Candidate) -> Ints:
+        assert candidate.quote is not None
+        pool = candidate.option.pool
+        begin_h = candidate.quote.starts / HOUR_S - self.base_h
+        start = np.clip(np.floor(begin_h), 0, self.hours - 1)
+        end = np.minimum(np.ceil(begin_h + candidate.quote.run_s / HOUR_S), self.hours)
+        table = np.empty((len(start), 5), np.int32)
+        table[:, 0] = self.rows[pool.cluster, pool.name]
+        table[:, 1] = self._quota(record, pool.class_name)
+        table[:, 2] = start
+        table[:, 3] = np.maximum(1, end - start)
+        table[:, 4] = self._need(candidate)
+        return table
+
+    def _need(self, candidate: Candidate) -> int:
+        demand, replicas = candidate.demand, candidate.option.replicas
+        need = (device_need(candidate), demand.cpu_milli * replicas, demand.host_memory_mib * replicas)
+        return self.needs.setdefault(need, len(self.needs))
+
+    def _quota(self, record: WorkloadRecord, class_name: str) -> int:
+        key = (record.spec.tenant, class_name)
+        if self.cycle.tenant(key[0]).quota.get(class_name) is None:
+            return -1
+        return self.quotas.setdefault(key, len(self.rows) + len(self.quotas))
+
+    def _capacity(self) -> Ints:
+        capacity = np.zeros((len(self.rows) + len(self.quotas), self.hours, 3), np.int64)
+        for (cluster, pool), row in self.rows.items():
+            room = self.cycle.rooms[cluster, pool]
+            host = (UNLIMITED, UNLIMITED) if room.unbooted else (room.cpu_milli, room.host_memory_mib)
+            capacity[row, :] = (room.free_milli, *host)
+        for record in self.cycle.snapshot.records:
+            self._give_back(capacity, record)
+        for (tenant, class_name), row in self.quotas.items():
+            capacity[row, :] = (self._quota_left(tenant, class_name), UNLIMITED, UNLIMITED)
+        clipped: Ints = np.clip(capacity, 0, UNLIMITED).astype(np.int32)
+        return clipped
+
+    def _give_back(self, capacity: Longs, record: WorkloadRecord) -> None:
+        home = record.status.placement
+        end_s = expected_end(record, self.cycle.settings.duration_high)
+        if home is None or end_s is None or (home.cluster, home.pool) not in self.rows:
+            return
+        hour = max(1, math.ceil(end_s / HOUR_S) - self.base_h)
+        demand = record.spec.demand
+        given = (demand.device_milli, demand.cpu_milli, demand.host_memory_mib)
+        capacity[self.rows[home.cluster, home.pool], hour:] += np.array(given) * home.replicas
+
+    def _quota_left(self, tenant: str, class_name: str) -> Milli:
+        cycle = self.cycle
+        others = [
+            (one, cycle.usage_of(name).device_milli.get(class_name, 0) + self._waiting(name, class_name))
+            for name, one in cycle.tenants.items()
+            if name != tenant
+        ]
+        limit = lendable(cycle.tenant(tenant), class_name, others, _class_totals(cycle.snapshot).get(class_name, 0))
+        return (limit or 0) - cycle.usage_of(tenant).device_milli.get(class_name, 0)
+
+    def _waiting(self, tenant: str, class_name: str) -> Milli:
+        """What the tenant's waiting workloads would take of the class that they like best."""
+        return sum(
+            record.spec.demand.device_milli * record.spec.size
+            for record in self.records
+            if record.spec.tenant == tenant and record.spec.classes[0].name == class_name
+        )
+
+    def _ledgers(self) -> tuple[Ints, Floats]:
+        names = sorted({record.spec.tenant for record in self.records})
+        limited = [name for name in names if self._budgeted(name)]
+        number = {name: index for index, name in enumerate(limited)}
+        left = np.empty((len(limited), 2))
+        for name, index in number.items():
+            budget, usage = self.cycle.tenant(name).budget, self.cycle.usage_of(name)
+            left[index, 0] = UNLIMITED**2 if budget.money_micros is None else budget.money_micros - usage.spent_micros
+            left[index, 1] = UNLIMITED**2 if budget.carbon_g is None else budget.carbon_g - usage.carbon_g
+        return np.array([number.get(record.spec.tenant, -1) for record in self.records], np.int32), left
+
+    def _budgeted(self, tenant: str) -> bool:
+        budget = self.cycle.tenant(tenant).budget
+        return budget.money_micros is not None or budget.carbon_g is not None
+
+
+def _claim(index: int, record: WorkloadRecord) -> Claim:
+    spec = record.spec
+    return Claim(
+        index, record.name, spec.tenant, spec.priority, record.status.submitted_s, spec.classes[0].name,
+        spec.demand.device_milli * spec.size,
+    )  # fmt: skip
+
+
+def _class_totals(snapshot: Snapshot) -> dict[str, Milli]:
+    totals: dict[str, Milli] = {}
+    for pool in snapshot.pools:
+        devices = pool.devices + max(0, pool.nodes_max - pool.nodes) * pool.devices_per_node
+        totals[pool.class_name] = totals.get(pool.class_name, 0) + devices * WHOLE_MILLI
+    return totals

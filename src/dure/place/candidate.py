@@ -1,0 +1,163 @@
+"""Every way one workload could run, pool by pool and hour by hour, each priced or refused with its reason.
+
+Called by `batch` for the waiting workloads and by `plan` for a single one. The first start of a candidate is now (or
+after the boot of a node); later ones are full hours, offered only to deferrable workloads and only while even a slow
+run would end before the deadline.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from dure.model.bill import Bill
+from dure.model.demand import Demand, on_class
+from dure.model.policy import Verb
+from dure.model.reason import Verdict
+from dure.model.snapshot import Snapshot
+from dure.model.tenant import Budget, Tenant, TenantUsage
+from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Milli
+from dure.model.workload import WorkloadRecord, WorkloadType
+from dure.place.bill import Quote, quote, run_time
+from dure.place.filters import budget_clash, isolation_clash, quota_clash, static_clash
+from dure.place.instance import Floats
+from dure.place.option import Option, World, options, world_of
+from dure.place.room import PoolRoom
+from dure.place.settings import PlaceSettings, settings_of
+
+NO_BUDGET = Budget()
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """One pool for one workload. `clash` rules out every start, `now_clash` only the first."""
+
+    option: Option
+    demand: Demand
+    quote: Quote | None
+    clash: Verdict | None
+    now_clash: Verdict | None = None
+
+    @property
+    def where(self) -> str:
+        return self.option.where
+
+    def bill(self, at: int) -> Bill:
+        return self.quote.bill(at) if self.quote is not None else Bill()
+
+
+class Cycle:
+    """What one run of `place` knows and keeps while it gives room away."""
+
+    def __init__(self, snapshot: Snapshot, waiting: tuple[WorkloadRecord, ...], *, all_bills: bool = False) -> None:
+        self.all_bills = all_bills
+        self.snapshot = snapshot
+        self.settings: PlaceSettings = settings_of(snapshot.policy(Verb.PLACE))
+        self.world: World = world_of(snapshot, self.settings.horizon_h + _longest_h(waiting))
+        self.rooms = {(pool.cluster, pool.name): PoolRoom(pool) for pool in snapshot.pools}
+        self.tenants = {tenant.name: tenant for tenant in snapshot.tenants}
+        self.usage = {usage.tenant: usage for usage in snapshot.usage}
+
+    def tenant(self, name: str) -> Tenant:
+        return self.tenants.get(name, Tenant(name))
+
+    def usage_of(self, name: str) -> TenantUsage:
+        return self.usage.get(name, TenantUsage(name))
+
+    def candidates(self, record: WorkloadRecord) -> list[Candidate]:
+        reference = self.snapshot.catalogue.accelerator(record.spec.classes[0].name)
+        return [
+            self._candidate(record, option, on_class(record.spec.demand, option.profile, reference))
+            for option in options(record.spec, self.world, self.snapshot.now_s)
+        ]
+
+    def _candidate(self, record: WorkloadRecord, option: Option, demand: Demand) -> Candidate:
+        spec = record.spec
+        clash = static_clash(spec, option, demand, self.snapshot) or isolation_clash(
+            option, self.tenant(spec.tenant), demand
+        )
+        if clash is not None:
+            return Candidate(option, demand, None, clash)
+        room = self.rooms[option.pool.cluster, option.pool.name]
+        later = self._may_wait(record)
+        full = None if later else room.clash(demand, option.replicas, option.profile.memory_mib)
+        if full is not None and not self.all_bills:
+            # No room now and no later start: nobody will ask for the bill.
+            return Candidate(option, demand, None, full)
+        if room.boots(demand, option.replicas):
+            option = msgspec.structs.replace(option, start_s=option.start_s + option.pool.boot_s)
+        starts = self._starts(record, option)
+        priced = quote(
+            spec, option, self.snapshot, self.settings, record.status.submitted_s, starts, done_s=record.status.done_s
+        )
+        candidate = Candidate(option, demand, priced, None)
+        return msgspec.structs.replace(candidate, now_clash=self.now_clash(record, candidate))
+
+    def now_clash(self, record: WorkloadRecord, candidate: Candidate) -> Verdict | None:
+        """Quota, budgets and room as they are at this point of the cycle."""
+        option, demand = candidate.option, candidate.demand
+        tenant, usage = self.tenant(record.spec.tenant), self.usage_of(record.spec.tenant)
+        room = self.rooms[option.pool.cluster, option.pool.name]
+        clash = quota_clash(option, demand, tenant, usage) or room.clash(
+            demand, option.replicas, option.profile.memory_mib
+        )
+        if clash is not None or tenant.budget == NO_BUDGET:
+            return clash
+        return budget_clash(option, tenant, usage, candidate.bill(0))
+
+    def _starts(self, record: WorkloadRecord, option: Option) -> Floats:
+        spec, now_s = record.spec, self.snapshot.now_s
+        if spec.deadline_s is None or not self._may_wait(record):
+            return np.array([option.start_s])
+        due_s = record.status.submitted_s + spec.deadline_s
+        slow_s = self.settings.duration_high * run_time(spec, option.speed, record.status.done_s)
+        hours = (now_s // HOUR_S + np.arange(1, self.settings.horizon_h)) * HOUR_S
+        later = hours[(hours > option.start_s) & (hours + slow_s <= due_s)]
+        return np.concatenate([[option.start_s], later])
+
+    def _may_wait(self, record: WorkloadRecord) -> bool:
+        spec = record.spec
+        return spec.deferrable and spec.deadline_s is not None and spec.type is not WorkloadType.SERVING
+
+    def take(self, record: WorkloadRecord, candidate: Candidate, bill: Bill) -> None:
+        """Book a placement of this cycle, so that the next decision sees what is left."""
+        pool, demand, replicas = candidate.option.pool, candidate.demand, candidate.option.replicas
+        self.rooms[pool.cluster, pool.name].take(demand, replicas)
+        usage = self.usage_of(record.spec.tenant)
+        held = dict(usage.device_milli)
+        held[pool.class_name] = held.get(pool.class_name, 0) + demand.device_milli * replicas
+        self.usage[record.spec.tenant] = msgspec.structs.replace(
+            usage,
+            device_milli=held,
+            spent_micros=usage.spent_micros + max(0, bill.direct + bill.energy),
+            carbon_g=usage.carbon_g + bill.carbon_g,
+        )
+
+
+def device_need(candidate: Candidate) -> Milli:
+    """Thousandths of devices that all replicas take; memory counts where it is the larger share."""
+    demand, profile = candidate.demand, candidate.option.profile
+    each = demand.device_milli
+    if not demand.whole and profile.memory_mib > 0:
+        each = max(each, math.ceil(demand.memory_mib * WHOLE_MILLI / profile.memory_mib))
+    return each * candidate.option.replicas
+
+
+def expected_end(record: WorkloadRecord, slow: float) -> Instant | None:
+    """When a placed workload should be gone, a slow run assumed; None for serving, which stays."""
+    home = record.status.placement
+    if home is None or record.spec.type is WorkloadType.SERVING:
+        return None
+    speed = record.spec.speed_on(home.class_name) or 1.0
+    begun = record.status.started_s if record.status.started_s is not None else home.start_s
+    return begun + slow * run_time(record.spec, speed, record.status.done_s)
+
+
+def _longest_h(records: tuple[WorkloadRecord, ...]) -> int:
+    longest = 24.0
+    for record in records:
+        speeds = [accepted.speed for accepted in record.spec.classes if accepted.speed > 0]
+        longest = max(longest, record.spec.duration_s / HOUR_S / min(speeds, default=1.0))
+    # Beyond a month the last hour's price goes on.
+    return min(24 * 31, math.ceil(longest) + 2)

@@ -1,0 +1,77 @@
+"""Prices and carbon summed over any span of time: running integrals with a knot at every full hour.
+
+Made once per cycle and pool; every term of the bill that depends on the hour reads them for all starts at once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from dure.model.tariff import CarbonSeries, Weekly
+from dure.model.units import HOUR_S, Instant, hour_of_week
+from dure.place.instance import Floats
+
+
+class Integral(msgspec.Struct, frozen=True):
+    """`sums[i]` is the integral (value x hours) from the first knot to knot i."""
+
+    knots: Floats
+    sums: Floats
+
+    def between(self, start_s: Floats, end_s: Floats) -> Floats:
+        """Value x hours over each span (spans in order of time); the last hour's value goes on beyond the knots."""
+        return self._upto(end_s) - self._upto(start_s)
+
+    def _upto(self, at_s: Floats) -> Floats:
+        inside = np.interp(at_s, self.knots, self.sums)
+        if at_s[-1] <= self.knots[-1]:
+            return inside
+        rate = self.sums[-1] - self.sums[-2]
+        return np.asarray(inside + np.maximum(0.0, at_s - self.knots[-1]) / HOUR_S * rate)
+
+
+class CarbonIntegral(msgspec.Struct, frozen=True):
+    """Known g/kWh x hours, and how many hours are known: an unknown hour is never a zero."""
+
+    known: Integral
+    hours: Integral
+    complete: bool = False
+
+    def mean(self, start_s: Floats, end_s: Floats, otherwise: float) -> tuple[Floats, Floats]:
+        """Mean g/kWh of each span and the share of it that is known; `otherwise` where nothing is."""
+        span_h = np.maximum((end_s - start_s) / HOUR_S, 1e-9)
+        if self.complete and end_s[-1] <= self.known.knots[-1]:
+            return self.known.between(start_s, end_s) / span_h, np.ones_like(span_h)
+        known_h = self.hours.between(start_s, end_s)
+        mean = np.where(known_h > 1e-9, self.known.between(start_s, end_s) / np.maximum(known_h, 1e-9), otherwise)
+        return mean, np.minimum(1.0, known_h / span_h)
+
+
+def weekly_integral(series: Weekly | None, now_s: Instant, hours: int) -> Integral | None:
+    if series is None:
+        return None
+    knots = _knots(now_s, hours)
+    values = np.array(series.values, np.float64)
+    if len(values) == 1:
+        return Integral(knots, np.arange(hours + 1) * values[0])
+    return Integral(knots, _running(values[(hour_of_week(now_s) + np.arange(hours)) % len(values)]))
+
+
+def carbon_integral(series: CarbonSeries | None, now_s: Instant, hours: int) -> CarbonIntegral:
+    knots = _knots(now_s, hours)
+    values = np.array([series.at(at) if series else None for at in knots[:-1]], np.float64)
+    unknown = np.isnan(values)
+    return CarbonIntegral(
+        Integral(knots, _running(np.where(unknown, 0.0, values))),
+        Integral(knots, _running(np.where(unknown, 0.0, 1.0))),
+        complete=not unknown.any(),
+    )
+
+
+def _knots(now_s: Instant, hours: int) -> Floats:
+    return np.asarray((now_s // HOUR_S + np.arange(hours + 1)) * HOUR_S, np.float64)
+
+
+def _running(values: Floats) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(values)])

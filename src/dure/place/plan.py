@@ -1,0 +1,207 @@
+"""Decide: every waiting workload gets a home, or waits for a better hour, or is held with its reasons.
+
+`place` is what the plane, the embedded world, `sim` and `whatif` call; `options_for` answers `plan` and `why` for one
+workload. Fairness says who gets in, the solver says where and when, and a last look at whole nodes makes
+sure that what starts now really fits.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from dure.model.accelerator import ShareMode
+from dure.model.bill import Bill
+from dure.model.decision import Decision, Hold, Place
+from dure.model.demand import Demand
+from dure.model.money import show
+from dure.model.policy import Verb
+from dure.model.reason import Reason, Verdict
+from dure.model.snapshot import Snapshot
+from dure.model.units import HOUR_S, Instant
+from dure.model.workload import Placement, Workload, WorkloadRecord
+from dure.place.batch import Batch, batch_of, with_admitted
+from dure.place.candidate import Candidate, Cycle
+from dure.place.instance import Floats, Longs
+from dure.place.option import Option
+from dure.place.plain import plain_insert
+from dure.place.solve import PLAIN_OPTIONS, solve
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """An option with its bill, or the verdict that rules it out."""
+
+    option: Option
+    bill: Bill
+    demand: Demand
+    clash: Verdict | None
+
+
+def place(snapshot: Snapshot) -> tuple[Decision, ...]:
+    """A Place or a Hold for every workload that waits, in the order in which they were let in."""
+    waiting = tuple(record for record in snapshot.records if record.status.phase.waits)
+    if not waiting:
+        return ()
+    policy = snapshot.policy(Verb.PLACE)
+    if policy.paused:
+        return tuple(_paused(record, policy.name) for record in sorted(waiting, key=lambda one: one.name))
+    cycle = Cycle(snapshot, waiting)
+    batch = batch_of(cycle, waiting)
+    chosen = _solved(cycle, batch)
+    return tuple(_decision(cycle, batch, job, int(chosen[job])) for job in batch.order)
+
+
+def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]:
+    """Every option of one workload on its own: what would be chosen first, then the possible ones by what they cost.
+
+    A pool appears once for now and once more for a later hour that would be cheaper.
+    """
+    cycle = Cycle(snapshot, (record,), all_bills=True)
+    offers: list[tuple[tuple[bool, float, str, Instant], Offer]] = []
+    for candidate in cycle.candidates(record):
+        offers += _offers(cycle, candidate)
+    offers.sort(key=lambda pair: pair[0])
+    return tuple(offer for _, offer in offers)
+
+
+def _offers(cycle: Cycle, candidate: Candidate) -> list[tuple[tuple[bool, float, str, Instant], Offer]]:
+    if candidate.quote is None:
+        rank = (True, 0.0, candidate.where, 0.0)
+        return [(rank, Offer(candidate.option, Bill(), candidate.demand, candidate.clash))]
+    steer = _steer(cycle, candidate)
+    shown = {0}
+    if len(steer) > 1 and (later := 1 + int(steer[1:].argmin())) and steer[later] < steer[0]:
+        shown.add(later)
+    found = []
+    for at in sorted(shown):
+        clash = candidate.now_clash if at == 0 else None
+        option = msgspec.structs.replace(candidate.option, start_s=float(candidate.quote.starts[at]))
+        rank = (clash is not None, float(steer[at]), candidate.where, option.start_s)
+        found.append((rank, Offer(option, candidate.bill(at), candidate.demand, clash)))
+    return found
+
+
+def _steer(cycle: Cycle, candidate: Candidate) -> Floats:
+    assert candidate.quote is not None
+    weights = cycle.snapshot.weights
+    congestion = weights.congestion.get(candidate.where, 1.0)
+    return candidate.quote.steer(weights, congestion, cycle.settings, cycle.snapshot.now_s)
+
+
+def _solved(cycle: Cycle, batch: Batch) -> Longs:
+    order = np.array(batch.order, np.int64)
+    if batch.instance.options > PLAIN_OPTIONS:
+        from dure.place.greedy import insert_in_order
+
+        admitted = insert_in_order(batch.instance, batch.instance.cost, order)
+    else:
+        admitted = plain_insert(batch.instance, order)
+    made = with_admitted(batch.instance, admitted)
+    solver = cycle.settings.solver(len(batch.records))
+    return solve(made, solver, cycle.snapshot.seed, start=admitted).choice
+
+
+def _decision(cycle: Cycle, batch: Batch, job: int, chosen: int) -> Decision:
+    record, candidates = batch.records[job], batch.candidates[job]
+    if chosen < 0:
+        return Hold(record.name, _held(cycle, record, candidates))
+    choice = batch.choices[chosen]
+    candidate = candidates[choice.candidate]
+    if choice.start > 0:
+        return _waits(cycle, record, candidates, candidate, choice.start)
+    clash = cycle.now_clash(record, candidate)
+    if clash is not None:
+        # The solver counts devices; whole nodes may be more broken up than that.
+        other = _next_best(cycle, record, candidates)
+        if other is None:
+            return Hold(record.name, _held(cycle, record, candidates))
+        candidate = other
+    return _placed(cycle, record, candidates, candidate)
+
+
+def _next_best(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> Candidate | None:
+    fitting = [
+        candidate
+        for candidate in candidates
+        if candidate.quote is not None and cycle.now_clash(record, candidate) is None
+    ]
+    return min(fitting, key=lambda one: (_steer(cycle, one)[0], one.where), default=None)
+
+
+def _placed(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...], candidate: Candidate) -> Place:
+    bill = candidate.bill(0)
+    others = tuple(_not_taken(other, bill) for other in _by_cost(candidates) if other is not candidate)
+    cycle.take(record, candidate, bill)
+    return Place(record.name, placement_of(record, candidate, bill, cycle.snapshot), others)
+
+
+def _waits(
+    cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...], candidate: Candidate, at: int
+) -> Hold:
+    """Held on purpose: a later hour is cheaper or greener, or room is expected then."""
+    assert candidate.quote is not None
+    then, start_s = candidate.bill(at), float(candidate.quote.starts[at])
+    possible = [one for one in _by_cost(candidates) if one.quote is not None and one.now_clash is None]
+    if not possible:
+        return Hold(record.name, _held(cycle, record, candidates), until_s=start_s)
+    now = possible[0].bill(0)
+    greener = now.carbon - then.carbon > now.direct + now.energy - then.direct - then.energy
+    reason = Reason.WAITING_FOR_GREENER_HOUR if greener else Reason.WAITING_FOR_CHEAPER_HOUR
+    hour = int(start_s // HOUR_S % 24)
+    verdict = Verdict(
+        candidate.where, reason, f"{show(then.total)} from {hour:02d}:00 UTC", f"{show(now.total)} if started now"
+    )
+    return Hold(record.name, (verdict,), until_s=start_s)
+
+
+def _held(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
+    """One verdict per pool: what rules it out, or that others come first there."""
+    verdicts = []
+    for candidate in candidates:
+        clash = candidate.clash or cycle.now_clash(record, candidate)
+        fair = Verdict(candidate.where, Reason.FAIR_SHARE, "its turn", f"others come first on {candidate.where}")
+        verdicts.append(clash or fair)
+    return tuple(verdicts)
+
+
+def _by_cost(candidates: tuple[Candidate, ...]) -> list[Candidate]:
+    priced = [one for one in candidates if one.quote is not None]
+    refused = [one for one in candidates if one.quote is None]
+    return sorted(priced, key=lambda one: (one.bill(0).total, one.bill(0).carbon_g, one.where)) + refused
+
+
+def _not_taken(other: Candidate, best: Bill) -> Verdict:
+    if (clash := other.clash or other.now_clash) is not None:
+        return clash
+    more = other.bill(0).total - best.total
+    told = "more" if more >= 0 else "less, but others need the room there more"
+    return Verdict(other.where, None, detail=f"{show(abs(more))} {told}")
+
+
+def placement_of(record: WorkloadRecord, candidate: Candidate, bill: Bill, snapshot: Snapshot) -> Placement:
+    pool = candidate.option.pool
+    return Placement(
+        workload=record.name,
+        generation=record.status.generation + 1,
+        cluster=pool.cluster,
+        pool=pool.name,
+        class_name=pool.class_name,
+        mode=mode_of(record.spec, candidate),
+        capacity=pool.capacity,
+        replicas=candidate.option.replicas,
+        decided_s=snapshot.now_s,
+        start_s=candidate.option.start_s,
+        bill=bill,
+    )
+
+
+def mode_of(spec: Workload, candidate: Candidate) -> ShareMode:
+    """The mode that the plane expects; the agent may choose another that the pool offers."""
+    if candidate.demand.whole:
+        return ShareMode.EXCLUSIVE
+    wanted = [mode for mode in candidate.option.pool.share if not spec.share or mode in spec.share]
+    return next((mode for mode in wanted if mode is not ShareMode.EXCLUSIVE), ShareMode.EXCLUSIVE)
+
+
+def _paused(record: WorkloadRecord, policy: str) -> Hold:
+    return Hold(record.name, (Verdict("place", Reason.POLICY_PAUSED, "a running policy", f"{policy} is paused"),))

@@ -1,0 +1,74 @@
+"""What a Policy of verb `place` may set, with defaults that suit a fleet nobody has tuned.
+
+Read once per cycle from the snapshot; an unknown key is an error that names the nearest valid one.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+import msgspec
+
+from dure.model.errors import InvalidInput
+from dure.model.policy import Policy
+from dure.place.solver import Limits, Method, Search, Solver
+
+
+class PlaceSettings(msgspec.Struct, frozen=True):
+    """`duration_*` are quantiles of the true run time as multiples of the estimate.
+
+    `wait_charge_per_day` is what a day of waiting costs as a share of the price, `forecast_margin_per_day` how far
+    tomorrow's price may be from its forecast; a later hour has to save more than both. `exact_jobs` is the largest
+    batch that goes to the exact solver.
+    """
+
+    method: str = "auto"
+    horizon_h: int = 36
+    duration_low: float = 0.8
+    duration_high: float = 1.3
+    wait_charge_per_day: float = 0.02
+    forecast_margin_per_day: float = 0.01
+    late_hour_factor: float = 3.0
+    latency_miss_factor: float = 4.0
+    exact_jobs: int = 6
+    exact_nodes: int = 50
+    ruin_jobs: int = 64
+    iterations_per_job: int = 300
+    move_threshold: float = 0.15
+
+    def solver(self, jobs: int) -> Solver:
+        """`auto`: exact for a few jobs, ruin and recreate from `ruin_jobs` on, regret and settling between."""
+        method = Method(self.method) if self.method != "auto" else Method.REGRET
+        if self.method == "auto" and jobs <= self.exact_jobs:
+            method = Method.EXACT
+        elif self.method == "auto" and jobs >= self.ruin_jobs:
+            method = Method.RUIN
+        return Solver(
+            method,
+            Search(iterations_per_job=self.iterations_per_job),
+            limits=Limits(seconds=5.0, nodes=self.exact_nodes, gap=1e-6),
+        )
+
+
+def settings_of(policy: Policy) -> PlaceSettings:
+    """The policy's settings, checked."""
+    known = PlaceSettings.__struct_fields__
+    for key in policy.settings:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            raise InvalidInput(
+                f"policy {policy.name} has no setting '{key}'",
+                remedy=f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(known)}",
+            )
+    values = dict(policy.settings)
+    if policy.algorithm != "default":
+        values["method"] = policy.algorithm
+    try:
+        made = msgspec.convert(values, PlaceSettings)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"policy {policy.name}: {error}") from error
+    if made.method != "auto" and made.method not in tuple(Method):
+        raise InvalidInput(
+            f"policy {policy.name}: no placement method '{made.method}'", remedy=f"Known: auto, {', '.join(Method)}"
+        )
+    return made

@@ -1,0 +1,257 @@
+"""Kills plane, agent, API server and etcd at random moments under load, and counts what was lost or done twice.
+
+    make chaos                          50 kills; goes on where an interrupted run stopped
+    python -m tests.kube.chaos --kills 5 --seed 7
+
+Everything is a process of its own, as in production. What is random follows from the seed; what is measured is not.
+A run is made of rounds, each with a fresh cluster and a few kills; finished rounds are kept in the resume file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from lab.cluster import Cluster
+from lab.errors import ApiError
+from lab.lab import Lab
+from tests.kube.checker import overcommitted
+
+T = TypeVar("T")
+
+KILLS_PER_ROUND = 5
+JOBS_PER_ROUND = 20
+RUN_S = 2.0
+PATIENCE_S = 240.0
+VICTIMS = ("plane", "agent", "kube-apiserver", "etcd")
+
+FLEET = """
+apiVersion: dure.dev/v1alpha1
+kind: Fleet
+metadata: {name: chaos}
+spec:
+  clusters:
+    - name: m
+      connect: {agent: joined}
+      pools:
+        - {name: big, class: a100-40gb-sxm, nodes: 4, devices: 8, cpu: 32, memory: 256GiB, price: {owned: 1000/h}}
+  tenants:
+    - {name: vision}
+"""
+JOB = """
+apiVersion: dure.dev/v1alpha1
+kind: Workload
+metadata: {name: NAME, tenant: vision}
+spec:
+  type: training
+  gang: GANG
+  classes: [a100-40gb-sxm]
+  demand: {devices: 1, memory: 10GiB, cpu: 1, hostMemory: 1GiB}
+  duration: 10s
+  deferrable: false
+"""
+
+
+class Process:
+    """One of ours that can be killed and started again; its output is kept in a file."""
+
+    def __init__(self, log: Path, *args: str) -> None:
+        self._command = [sys.executable, "-m", "dure", *args]
+        self._log = log.open("ab")
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self._running = subprocess.Popen(self._command, stdout=self._log, stderr=self._log, env=environment)
+
+    def kill(self) -> None:
+        if self._running is not None:
+            self._running.kill()
+            self._running.wait()
+            self._running = None
+
+    def close(self) -> None:
+        self.kill()
+        self._log.close()
+
+
+class Recorder(threading.Thread):
+    """Sees every pod that was ever bound: two of one index of one workload is a job that ran twice."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(daemon=True)
+        self._cluster = cluster
+        self._done = threading.Event()
+        self.ran: dict[tuple[str, str], set[str]] = defaultdict(set)
+        self.clashes: set[str] = set()
+
+    def run(self) -> None:
+        while not self._done.wait(0.3):
+            try:
+                for pod in self._cluster.api.get("/api/v1/pods")["items"]:
+                    labels = pod["metadata"].get("labels", {})
+                    if pod["spec"].get("nodeName") and "dure.dev/workload" in labels:
+                        index = labels.get("batch.kubernetes.io/job-completion-index", "")
+                        self.ran[labels["dure.dev/workload"], index].add(pod["metadata"]["uid"])
+                self.clashes.update(overcommitted(self._cluster.api))
+            except (ApiError, OSError):
+                continue
+
+    def finish(self) -> None:
+        self._done.set()
+        self.join()
+
+
+class Round:
+    """A cluster, a plane and an agent; `run` answers what went wrong."""
+
+    def __init__(self, lab: Lab, folder: Path, seed: int) -> None:
+        self.lab, self.cluster, self.chance = lab, lab["m"], random.Random(seed)
+        (folder / "fleet.yaml").write_text(FLEET)
+        port = _free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        state = str(folder / "plane")
+        self.plane = Process(
+            folder / "plane.log", "up", "--fleet", str(folder / "fleet.yaml"), "--state", state, "--port", str(port)
+        )
+        self.plane.start()
+        token = _until(lambda: (folder / "plane" / "token").read_text().strip(), "the plane's token")
+        self.http = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
+        join = _until(lambda: self._post("/v1/clusters/m/join-tokens", ""), "a join token").json()["token"]
+        kubeconfig = str(self.cluster.kubeconfig_path)
+        options = ("--cluster", "m", "--plane", self.url, "--kubeconfig", kubeconfig, "--join", join)
+        self.agent = Process(folder / "agent.log", "agent", *options, "--state", str(folder / "agent"))
+        self.agent.start()
+        _until(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
+
+    def run(self, kills: int, jobs: int) -> dict[str, Any]:
+        recorder = Recorder(self.cluster)
+        recorder.start()
+        names = [f"job-{one}" for one in range(jobs)]
+        submitter = threading.Thread(target=self._submit_all, args=(names,), daemon=True)
+        submitter.start()
+        killed = []
+        for _ in range(kills):
+            time.sleep(self.chance.uniform(0.5, 3.0))
+            victim = self.chance.choice(VICTIMS)
+            killed.append(victim)
+            self._kill(victim)
+        restarted = time.monotonic()
+        submitter.join()
+        phases = _until(lambda: self._all_ended(names), "all jobs to end", PATIENCE_S)
+        recorder.finish()
+        twice = [f"{job}/{index}" for (job, index), uids in recorder.ran.items() if len(uids) > 1]
+        return {
+            "killed": killed,
+            "lost": sorted(name for name in names if phases.get(name) != "done"),
+            "twice": sorted(twice),
+            "overcommitted": sorted(recorder.clashes),
+            "settled_s": round(time.monotonic() - restarted, 1),
+        }
+
+    def close(self) -> None:
+        self.agent.close()
+        self.plane.close()
+        self.http.close()
+
+    def _kill(self, victim: str) -> None:
+        pause_s = self.chance.uniform(0.2, 1.5)
+        if victim in ("plane", "agent"):
+            process = self.plane if victim == "plane" else self.agent
+            process.kill()
+            time.sleep(pause_s)
+            process.start()
+        elif victim == "etcd":
+            self.lab.etcd.kill()
+            time.sleep(pause_s)
+            self.lab.etcd.start()
+        else:
+            self.cluster.kill(victim)
+            time.sleep(pause_s)
+            self.cluster.start(victim)
+
+    def _submit_all(self, names: list[str]) -> None:
+        for number, name in enumerate(names):
+            text = JOB.replace("NAME", name).replace("GANG", "4" if number % 5 == 0 else "1")
+            _until(functools.partial(self._post, "/v1/workloads", text, name), f"{name} to be taken")
+            time.sleep(0.2)
+
+    def _post(self, path: str, text: str, key: str = "") -> httpx.Response:
+        headers = {"Content-Type": "application/yaml", **({"Idempotency-Key": key} if key else {})}
+        return self.http.post(path, content=text, headers=headers).raise_for_status()
+
+    def _all_ended(self, names: list[str]) -> dict[str, str]:
+        items = self.http.get("/v1/workloads", params={"limit": 1000}).raise_for_status().json()["items"]
+        phases = {item["spec"]["name"]: item["status"].get("phase", "pending") for item in items}
+        if not all(phases.get(name) in ("done", "failed", "cancelled") for name in names):
+            raise ValueError(f"waiting: {phases}")
+        return phases
+
+
+def play(seed: int, kills: int, jobs: int) -> dict[str, Any]:
+    with (
+        Lab(["m"], off={"m": {"kube-scheduler"}}, default_run_s=RUN_S) as lab,
+        tempfile.TemporaryDirectory(prefix="dure-chaos-") as folder,
+    ):
+        lab["m"].add_nodes([{"group": "big", "count": 4, "gpu": {"count": 8}, "labels": {"dure.dev/pool": "big"}}])
+        rounds = Round(lab, Path(folder), seed)
+        try:
+            return rounds.run(kills, jobs)
+        finally:
+            rounds.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--resume", type=Path, default=Path("build/chaos.jsonl"))
+    asked = parser.parse_args()
+    asked.resume.parent.mkdir(parents=True, exist_ok=True)
+    done = [json.loads(line) for line in asked.resume.read_text().splitlines()] if asked.resume.exists() else []
+    for number in range(len(done), -(-asked.kills // KILLS_PER_ROUND)):
+        result = play(asked.seed * 1000 + number, KILLS_PER_ROUND, JOBS_PER_ROUND)
+        done.append(result)
+        with asked.resume.open("a") as file:
+            file.write(json.dumps(result) + "\n")
+        print(json.dumps(result), file=sys.stderr, flush=True)
+    bad = {what: sum(len(one[what]) for one in done) for what in ("lost", "twice", "overcommitted")}
+    slowest = max(one["settled_s"] for one in done)
+    print(json.dumps({"kills": sum(len(one["killed"]) for one in done), **bad, "slowest_settled_s": slowest}))
+    sys.exit(any(bad.values()))
+
+
+def _until(attempt: Callable[[], T], what: str, patience_s: float = 60.0) -> T:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return attempt()
+        except (httpx.HTTPError, OSError, ValueError) as error:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited {patience_s:.0f} s in vain for {what}: {error}") from error
+            time.sleep(0.3)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()

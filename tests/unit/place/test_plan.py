@@ -1,0 +1,310 @@
+"""What `place` decides for a whole snapshot."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dure.model.cluster import ClusterInfo
+from dure.model.decision import Decision, Hold, Place
+from dure.model.errors import InvalidInput
+from dure.model.policy import Policy, Verb
+from dure.model.reason import Reason
+from dure.model.snapshot import Snapshot, Weights
+from dure.model.tenant import Budget, Isolation, Tenant, TenantUsage
+from dure.model.units import MICROS
+from dure.model.workload import AcceptedClass
+from dure.place import options_for, place
+from tests.fixtures.small_world import fraction, service, training
+from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
+
+BIG_ONLY = (AcceptedClass("big"),)
+HOUR = 3600.0
+
+
+def only(decisions: tuple[Decision, ...]) -> Decision:
+    (decision,) = decisions
+    return decision
+
+
+def homes(decisions: tuple[Decision, ...]) -> dict[str, str]:
+    return {one.workload: one.placement.cluster for one in decisions if isinstance(one, Place)}
+
+
+def reasons(decision: Decision) -> set[Reason | None]:
+    assert isinstance(decision, Hold)
+    return {verdict.reason for verdict in decision.verdicts}
+
+
+def test_the_cheapest_home_is_taken_and_the_others_are_told_with_their_distance() -> None:
+    decision = only(place(snapshot((record(training(classes=BIG_ONLY)),))))
+    assert isinstance(decision, Place)
+    assert decision.placement.cluster == "a"
+    assert [verdict.where for verdict in decision.others] == ["b/big"]
+    assert "more" in decision.others[0].detail
+
+
+def test_equal_prices_are_decided_by_carbon() -> None:
+    world = snapshot((record(training(classes=BIG_ONLY)),), tariffs=(tariff("a", 1000), tariff("b", 1000)))
+    assert homes(place(world)) == {"train": "b"}
+
+
+def test_a_carbon_price_moves_the_choice_to_the_greener_grid() -> None:
+    world = snapshot(
+        (record(training(classes=BIG_ONLY, duration_s=36_000)),),
+        tariffs=(tariff("a", 1000), tariff("b", 1010)),
+        carbon_per_kg=90_000,
+    )
+    assert homes(place(world)) == {"train": "b"}
+
+
+def test_an_unknown_grid_is_never_taken_for_a_clean_one() -> None:
+    world = snapshot(
+        (record(training(classes=BIG_ONLY)),),
+        tariffs=(tariff("a", 1000), tariff("b", 1000)),
+        grids=(carbon("a", 400.0), carbon("b", None)),
+        carbon_per_kg=90_000,
+    )
+    offers = options_for(world, world.records[0])
+    unknown = next(offer for offer in offers if offer.option.cluster.name == "b")
+    assert unknown.bill.carbon_unknown
+    assert unknown.bill.carbon_g > 0
+    assert not next(offer for offer in offers if offer.option.cluster.name == "a").bill.carbon_unknown
+
+
+def test_a_deferrable_job_waits_for_the_cheap_hours_inside_its_deadline() -> None:
+    dear_first = (5000,) * 4 + (500,) * 164
+    spec = training(classes=BIG_ONLY, duration_s=HOUR)
+    world = snapshot((record(spec, deadline_s=12 * HOUR),), pools=(pool("a"),), tariffs=(tariff("a", dear_first),))
+    decision = only(place(world))
+    assert reasons(decision) == {Reason.WAITING_FOR_CHEAPER_HOUR}
+    assert isinstance(decision, Hold)
+    assert decision.until_s == NOW_S + 4 * HOUR
+
+
+def test_it_does_not_wait_when_a_slow_run_would_then_miss_the_deadline() -> None:
+    dear_first = (5000,) * 4 + (500,) * 164
+    spec = training(classes=BIG_ONLY, duration_s=HOUR)
+    world = snapshot((record(spec, deadline_s=5.1 * HOUR),), pools=(pool("a"),), tariffs=(tariff("a", dear_first),))
+    assert homes(place(world)) == {"train": "a"}
+
+
+def test_it_does_not_wait_for_a_saving_within_the_doubt_of_the_forecast() -> None:
+    hardly_cheaper = (1000,) * 4 + (998,) * 164
+    spec = training(classes=BIG_ONLY, duration_s=HOUR)
+    world = snapshot(
+        (record(spec, deadline_s=12 * HOUR),), pools=(pool("a"),), tariffs=(tariff("a", hardly_cheaper),)
+    )
+    assert homes(place(world)) == {"train": "a"}
+
+
+def test_a_job_that_may_not_wait_starts_at_the_dear_hour() -> None:
+    dear_first = (5000,) * 4 + (500,) * 164
+    spec = training(classes=BIG_ONLY, duration_s=HOUR)
+    world = snapshot(
+        (record(spec, deadline_s=12 * HOUR, deferrable=False),),
+        pools=(pool("a"),),
+        tariffs=(tariff("a", dear_first),),
+    )
+    assert homes(place(world)) == {"train": "a"}
+
+
+def test_a_greener_hour_is_named_as_such() -> None:
+    spec = training(classes=BIG_ONLY, duration_s=HOUR)
+    world = snapshot(
+        (record(spec, deadline_s=12 * HOUR),),
+        pools=(pool("a"),),
+        tariffs=(tariff("a", 100),),
+        grids=(carbon("a", (900.0,) * 4 + (50.0,) * 44),),
+        carbon_per_kg=900_000,
+    )
+    assert reasons(only(place(world))) == {Reason.WAITING_FOR_GREENER_HOUR}
+
+
+def test_a_gang_is_placed_whole_or_not_at_all() -> None:
+    spec = training(gang=3, devices=2, classes=BIG_ONLY)
+    fits = snapshot((record(spec),), pools=(pool("a", nodes=2),))
+    assert homes(place(fits)) == {"train": "a"}
+    broken_up = msgspec.structs.replace(pool("a", nodes=6, devices=4), free_whole=(1,) * 6, free_milli=6000)
+    held = only(place(snapshot((record(spec),), pools=(broken_up,))))
+    assert reasons(held) == {Reason.FRAGMENTED}
+
+
+def test_data_residency_rules_a_region_out() -> None:
+    world = snapshot((record(training(classes=BIG_ONLY), regions=("b-*",)),))
+    assert homes(place(world)) == {"train": "b"}
+
+
+def test_the_month_s_money_must_cover_the_very_bill() -> None:
+    poor = Tenant("vision", budget=Budget(money_micros=200 * MICROS))
+    world = snapshot((record(training(classes=BIG_ONLY, duration_s=HOUR)),), tenants=(poor,))
+    assert reasons(only(place(world))) == {Reason.BUDGET_EXCEEDED}
+
+
+def test_a_carbon_budget_sends_the_job_to_the_greener_grid() -> None:
+    frugal = Tenant("vision", budget=Budget(carbon_g=100.0))
+    world = snapshot((record(training(classes=BIG_ONLY, duration_s=HOUR)),), tenants=(frugal,))
+    assert homes(place(world)) == {"train": "b"}
+
+
+def test_without_borrowing_a_tenant_stays_inside_its_quota() -> None:
+    tenant = Tenant("vision", quota={"big": 2}, borrow=False)
+    jobs = tuple(record(training(f"t{n}", classes=BIG_ONLY)) for n in range(4))
+    decisions = place(snapshot(jobs, tenants=(tenant,)))
+    assert len(homes(decisions)) == 2
+    held = next(one for one in decisions if isinstance(one, Hold))
+    assert reasons(held) == {Reason.QUOTA_EXCEEDED}
+
+
+def test_a_borrower_leaves_room_for_those_who_claim_their_own_quota() -> None:
+    lender, borrower = Tenant("search", quota={"big": 3}), Tenant("vision", quota={"big": 1})
+    mine = tuple(record(training(f"t{n}", classes=BIG_ONLY)) for n in range(4))
+    theirs = tuple(record(training(f"s{n}", classes=BIG_ONLY), tenant="search", submitted_s=NOW_S) for n in range(3))
+    decisions = place(snapshot((*mine, *theirs), pools=(pool("a"),), tenants=(lender, borrower)))
+    assert sorted(homes(decisions)) == ["s0", "s1", "s2", "t0"]
+
+
+def test_priority_comes_before_submission() -> None:
+    early = record(training("early", devices=4, classes=BIG_ONLY), submitted_s=NOW_S - 100)
+    urgent = record(training("urgent", devices=4, classes=BIG_ONLY), priority=10)
+    assert homes(place(snapshot((early, urgent), pools=(pool("a"),)))) == {"urgent": "a"}
+
+
+def test_among_equals_the_tenant_with_the_smaller_share_goes_first() -> None:
+    rich = TenantUsage("vision", device_milli={"big": 4000})
+    mine = record(training("mine", devices=4, classes=BIG_ONLY), submitted_s=NOW_S - 100)
+    theirs = record(training("theirs", devices=4, classes=BIG_ONLY), tenant="search")
+    tenants = (Tenant("search"), Tenant("vision"))
+    decisions = place(snapshot((mine, theirs), pools=(pool("a"),), tenants=tenants, usage=(rich,)))
+    assert homes(decisions) == {"theirs": "a"}
+
+
+def test_an_own_node_tenant_needs_an_empty_node() -> None:
+    tenant = Tenant("search", isolation=Isolation.OWN_NODE)
+    busy = msgspec.structs.replace(pool("a"), free_whole=(3,), free_milli=3000)
+    world = snapshot((record(fraction()),), pools=(busy,), tenants=(tenant,))
+    assert Reason.ISOLATION_TIER in reasons(only(place(world)))
+
+
+def test_weights_already_there_are_worth_their_cold_start() -> None:
+    warm = msgspec.structs.replace(pool("b"), warm={"chat": 1})
+    world = snapshot((record(service()),), pools=(pool("a"), warm), tariffs=(tariff("a", 1000), tariff("b", 1000)))
+    offers = options_for(world, world.records[0])
+    saved = {offer.option.cluster.name: offer.bill.warm_saved for offer in offers if offer.clash is None}
+    assert saved["b"] > saved["a"] == 0
+
+
+def test_a_far_cluster_pays_for_the_latency_it_adds() -> None:
+    far = ClusterInfo(name="a", region="a-region", grid="a", observed_s=NOW_S, latency_ms=200.0)
+    world = snapshot((record(service()),), a=far, tariffs=(tariff("a", 1000), tariff("b", 1000)))
+    assert homes(place(world)) == {"chat": "b"}
+
+
+def test_congestion_steers_away_but_the_bill_stays_honest() -> None:
+    world = snapshot((record(training(classes=BIG_ONLY)),), tariffs=(tariff("a", 1000), tariff("b", 1100)))
+    crowded = msgspec.structs.replace(world, weights=Weights(congestion={"a/big": 2.0}))
+    decision = only(place(crowded))
+    assert isinstance(decision, Place)
+    assert decision.placement.cluster == "b"
+    assert decision.placement.bill.direct == pytest.approx(1100 * MICROS * 1000 / 3600, rel=1e-6)
+
+
+def test_a_paused_policy_holds_everything_and_says_so() -> None:
+    world = snapshot((record(training()),))
+    paused = msgspec.structs.replace(world, policies=(Policy("careful", Verb.PLACE, paused=True),))
+    assert reasons(only(place(paused))) == {Reason.POLICY_PAUSED}
+
+
+def test_an_unknown_setting_names_the_nearest_valid_one() -> None:
+    world = snapshot((record(training()),))
+    wrong = msgspec.structs.replace(world, policies=(Policy("p", Verb.PLACE, settings={"horizonh": 3}),))
+    with pytest.raises(InvalidInput, match="Did you mean 'horizon_h'"):
+        place(wrong)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> Snapshot:
+    records = tuple(
+        record(
+            training(
+                f"w{n}",
+                gang=draw(st.integers(1, 3)),
+                devices=draw(st.integers(1, 4)),
+                duration_s=draw(st.integers(1, 20)) * 1800.0,
+                classes=BIG_ONLY,
+            ),
+            tenant=draw(st.sampled_from(("search", "vision"))),
+            priority=draw(st.integers(0, 2)),
+            submitted_s=NOW_S - draw(st.integers(0, 3)),
+            deadline_s=draw(st.one_of(st.none(), st.integers(1, 40).map(lambda h: h * HOUR))),
+        )
+        for n in range(draw(st.integers(1, 7)))
+    )
+    tenants = (
+        Tenant("search", budget=Budget(money_micros=draw(st.integers(0, 60_000)) * MICROS)),
+        Tenant(
+            "vision",
+            quota={"big": draw(st.integers(0, 6))},
+            borrow=False,
+            budget=Budget(carbon_g=float(draw(st.integers(0, 20_000)))),
+        ),
+    )
+    night = tuple(draw(st.integers(500, 1500)) for _ in range(24)) * 7
+    return snapshot(records, tenants=tenants, tariffs=(tariff("a", night), tariff("b", 900, electricity=150)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(crowds())
+def test_budgets_quota_and_room_hold_and_gangs_are_whole(world: Snapshot) -> None:
+    decisions = place(world)
+    assert sorted(one.workload for one in decisions if isinstance(one, (Place, Hold))) == sorted(
+        one.name for one in world.records
+    )
+    specs = {one.name: one.spec for one in world.records}
+    placed = [one for one in decisions if isinstance(one, Place)]
+    money = sum(
+        one.placement.bill.direct + one.placement.bill.energy
+        for one in placed
+        if specs[one.workload].tenant == "search"
+    )
+    grams = sum(one.placement.bill.carbon_g for one in placed if specs[one.workload].tenant == "vision")
+    held = sum(
+        specs[one.workload].demand.devices * one.placement.replicas
+        for one in placed
+        if specs[one.workload].tenant == "vision"
+    )
+    search, vision = world.tenants
+    assert money <= (search.budget.money_micros or 0)
+    assert grams <= (vision.budget.carbon_g or 0) + 1e-6
+    assert held <= vision.quota["big"]
+    for name in ("a", "b"):
+        assert sum(specs[one.workload].demand.devices * one.placement.replicas
+                   for one in placed if one.placement.cluster == name) <= 4  # fmt: skip
+    assert all(one.placement.replicas == specs[one.workload].gang for one in placed)
+    assert all(one.verdicts for one in decisions if isinstance(one, Hold))
+
+
+@settings(max_examples=25, deadline=None)
+@given(crowds(), st.randoms(use_true_random=False))
+def test_the_order_of_the_snapshot_does_not_matter(world: Snapshot, random: object) -> None:
+    shuffled = {}
+    for name in ("records", "pools", "tariffs", "carbon", "tenants", "clusters"):
+        items = list(getattr(world, name))
+        random.shuffle(items)  # type: ignore[attr-defined]
+        shuffled[name] = tuple(items)
+    other = msgspec.structs.replace(world, **shuffled)
+    assert place(other) == place(world)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(500, 2000), st.integers(1, 1000), st.integers(0, 400), st.integers(0, 300))
+def test_a_home_that_is_worse_in_every_term_is_never_chosen(price: int, more: int, power: int, grams: int) -> None:
+    world = snapshot(
+        (record(training(classes=BIG_ONLY), deadline_s=20 * HOUR),),
+        tariffs=(tariff("a", price + more, electricity=power + 1), tariff("b", price, electricity=power)),
+        grids=(carbon("a", grams + 100.0), carbon("b", grams + 1.0)),
+        carbon_per_kg=50,
+    )
+    assert homes(place(world)) == {"train": "b"}
