@@ -54,7 +54,7 @@ def agent(cluster: str, plane: str, image: str) -> None:
 def _options(function: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(
         (
-            click.option("--fleet", "fleet_path", type=click.Path(path_type=Path), help="Fleet file, or the demo."),
+            click.option("--fleet", "fleet_path", type=click.Path(path_type=Path), help="Fleet; else the demo."),
             click.option("-f", "--file", "files", multiple=True, type=click.Path(path_type=Path), help="Workloads."),
             click.option("--cluster", help="Cluster of the fleet; all of them with --out."),
             click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write into."),
