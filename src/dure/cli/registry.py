@@ -40,6 +40,7 @@ COMMANDS: dict[str, Entry] = {
     "share": Entry("dure.cli.share", "Look at a shared device, and steer it.", PROCESS),
     "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
+    "whatif": Entry("dure.cli.whatif", "The same workloads in a changed world, side by side.", BRAIN),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}

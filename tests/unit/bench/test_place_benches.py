@@ -20,7 +20,8 @@ pytestmark = pytest.mark.data
 needs_data = pytest.mark.skipif(data_dir() is None, reason="needs the public data named by DURE_DATA")
 
 COLUMNS = {
-    "jobs", "regions", "hours", "gangs", "tight", "seed", "policy", "cost", "optimum", "bound", "gap_pct", "jobs_per_s",
+    "jobs", "regions", "hours", "gangs", "tight", "seed", "policy", "cost", "optimum", "bound", "gap_pct",
+    "jobs_per_s",
 }  # fmt: skip
 
 
