@@ -47,6 +47,7 @@ COMMANDS: dict[str, Entry] = {
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
     "gateway": Entry("dure.cli.gateway", "Choose Kueue queues for Jobs.", PROCESS),
+    "whatif": Entry("dure.cli.whatif", "The same workloads in a changed world, side by side.", BRAIN),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}
