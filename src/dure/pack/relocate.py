@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from dure.pack.ask import Ask
 from dure.pack.grid import Grid, Seat
-from dure.pack.kernels import H_CPU, H_MEM, H_TYPE, NEVER, node_cost
+from dure.pack.kernels import D_CODE, H_CPU, H_FIRST, H_MEM, H_TYPE, NEVER, WHOLE, node_cost
 
 _TRIALS = 60
 
@@ -35,10 +37,15 @@ class Moved(NamedTuple):
 def relocate(grid: Grid, ask: Ask, held: dict[int, Held]) -> Moved | None:
     """Move one holder so that `ask` fits; the smallest holder that does it goes. None when no single move helps."""
     homes = _movable(grid, {one.ask for one in held.values()})
+    codes = np.minimum(grid.devs[:, D_CODE], WHOLE)
+    first = grid.hosts[:, H_FIRST]
+    whole, most = np.add.reduceat(codes == WHOLE, first), np.maximum.reduceat(codes, first)
     candidates = sorted(
         (one.ask.milli * one.ask.pieces, one.ask.cpu, one.key)
         for one in held.values()
-        if one.ask in homes and _might_fit(grid, ask, one)
+        if one.ask in homes
+        and _might_fit(grid, ask, one)
+        and _room_after(ask, one.ask, int(whole[one.seat.node]), int(most[one.seat.node]))
     )
     for _, _, key in candidates[:_TRIALS]:
         moved = _try(grid, ask, held[key])
@@ -64,6 +71,13 @@ def _might_fit(grid: Grid, ask: Ask, one: Held) -> bool:
     if not ask.types >> int(host[H_TYPE]) & 1:
         return False
     return bool(host[H_CPU] + one.ask.cpu >= ask.cpu and host[H_MEM] + one.ask.mem >= ask.mem)
+
+
+def _room_after(ask: Ask, gone: Ask, whole: int, most: int) -> bool:
+    """Whether the devices could be enough once a holder is gone; an optimistic guess that spares most trials."""
+    if ask.milli >= WHOLE:
+        return whole + max(gone.pieces, 1 if gone.milli else 0) >= ask.pieces
+    return max(most + gone.milli, WHOLE if gone.pieces > 1 else 0) >= ask.milli
 
 
 def _try(grid: Grid, ask: Ask, one: Held) -> Moved | None:
