@@ -236,7 +236,7 @@ def main() -> None:
     sys.exit(any(bad.values()))
 
 
-def _until(attempt: Callable[[], T], what: str, patience_s: float = 60.0) -> T:
+def _until(attempt: Callable[[], T], what: str, patience_s: float = 180.0) -> T:
     deadline = time.monotonic() + patience_s
     while True:
         try:
