@@ -37,12 +37,16 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("dure.cli.logs", "What happened to a workload.", ASK),
     "cancel": Entry("dure.cli.cancel", "Stop workloads.", ASK),
     "sim": Entry("dure.cli.sim", "A week of a fleet in seconds.", BRAIN),
-    "render": Entry("dure.cli.render", "Print manifests for a cluster.", PROCESS),
+    "render": Entry("dure.cli.render", "Make manifests for a cluster out of the fleet.", PEOPLE),
     "cluster": Entry("dure.cli.cluster", "Let member clusters join.", PROCESS),
     "agent": Entry("dure.cli.agent", "Run the agent and scheduler of one Kubernetes cluster.", PROCESS),
+    "scale": Entry("dure.cli.scale", "Tune autoscalers on recorded traffic.", PROCESS),
+    "front": Entry("dure.cli.front", "Route OpenAI-style requests by work and deadline.", PROCESS),
     "share": Entry("dure.cli.share", "Look at a shared device, and steer it.", PROCESS),
     "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
+    "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
+    "gateway": Entry("dure.cli.gateway", "Choose Kueue queues for Jobs.", PROCESS),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}

@@ -1,9 +1,26 @@
-"""`dure render`: manifests for a cluster, on standard output."""
+"""`dure render`: manifests for a cluster, on standard output, in a folder, or compared with a live cluster."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
 import click
 import yaml
+
+from dure.files.builtin import instances
+from dure.files.dump import dump_yaml
+from dure.manifest.render import PARTS, Setting, render
+from dure.model.errors import InvalidInput
+from dure.model.fleet import ClusterSpec, Fleet
+from dure.model.workload import Workload
+
+Json = dict[str, Any]
+_OFFICE_START = 9
 
 
 @click.group()
@@ -12,6 +29,8 @@ def command() -> None:
 
     \b
     Example:
+      dure render all --fleet fleet.yaml --cluster cloud-kr | kubectl apply --server-side -f -
+      dure render all --fleet fleet.yaml --out manifests/
       dure render agent --cluster seoul --plane https://dure.example | kubectl apply -f -
     """
 
@@ -30,3 +49,143 @@ def agent(cluster: str, plane: str, image: str) -> None:
     from dure.adapters.kube.rbac import manifests
 
     click.echo(yaml.safe_dump_all(manifests(cluster, plane, image), sort_keys=False), nl=False)
+
+
+def _options(function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(
+        (
+            click.option("--fleet", "fleet_path", type=click.Path(path_type=Path), help="Fleet file, or the demo."),
+            click.option("-f", "--file", "files", multiple=True, type=click.Path(path_type=Path), help="Workloads."),
+            click.option("--cluster", help="Cluster of the fleet; all of them with --out."),
+            click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write into."),
+            click.option("--format", "form", type=click.Choice(["yaml", "helm"]), default="yaml", show_default=True,
+                         help="helm: braces are escaped, so that the files can lie in a chart's templates."),
+            click.option("--scaler", type=click.Choice(["keda", "hpa"]), default="keda", show_default=True),
+            click.option("--ami", default="al2023@v20260101", show_default=True, help="Pinned image of new nodes."),
+            click.option("--discovery", default="", help="Value of the tag karpenter.sh/discovery."),
+            click.option("--release", default="prometheus", show_default=True, help="Label the operator selects."),
+            click.option("--prometheus", default="http://prometheus-operated.monitoring.svc:9090", show_default=True),
+            click.option("--diff", is_flag=True, help="Compare with the live cluster of --kubeconfig instead."),
+            click.option("--kubeconfig", type=click.Path(path_type=Path), help="For --diff."),
+            click.option("--context", default="", help="Context of the kubeconfig."),
+        )
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def _part(name: str, parts: tuple[str, ...], tells: str) -> None:
+    @command.command(
+        name, help=f"{tells}\n\n\b\nExample:\n  dure render {name} --fleet fleet.yaml --cluster cloud-kr"
+    )
+    @_options
+    @click.pass_context
+    def part(ctx: click.Context, /, **options: Any) -> None:
+        _render(ctx, parts, **options)
+
+
+def _render(
+    ctx: click.Context,
+    parts: tuple[str, ...],
+    *,
+    fleet_path: Path | None,
+    files: tuple[Path, ...],
+    cluster: str | None,
+    out: Path | None,
+    form: str,
+    diff: bool,
+    kubeconfig: Path | None,
+    context: str,
+    **rest: str,
+) -> None:
+    fleet, workloads, classes = _read(fleet_path, files)
+    chosen = _clusters(fleet, cluster, one=out is None)
+    found = {
+        spec.info.name: render(
+            Setting(
+                spec, classes, instances(), fleet.tenants, workloads,
+                office_start_utc_h=_office_start(spec.info.timezone), **rest,
+            ),
+            parts,
+        )
+        for spec in chosen
+    }  # fmt: skip
+    write = _helm if form == "helm" else dump_yaml
+    if out is not None:
+        for name, files_of in found.items():
+            _write(out / name if len(found) > 1 else out, files_of, write)
+        return
+    [objects] = [[each for part in files_of.values() for each in part] for files_of in found.values()]
+    if diff:
+        _diff(ctx, objects, kubeconfig, context)
+        return
+    click.echo(write(objects), nl=False)
+
+
+def _read(path: Path | None, files: tuple[Path, ...]) -> tuple[Fleet, tuple[Workload, ...], Any]:
+    from dure.cli.fleet_file import fleet_and_catalogue
+    from dure.files import read_files
+
+    fleet, catalogue = fleet_and_catalogue(path)
+    found = list(read_files(files, fleet=fleet).workloads) if files else []
+    if path is not None:
+        found += read_files([path]).workloads
+    return fleet, tuple(sorted(found, key=lambda workload: workload.name)), catalogue.classes
+
+
+def _clusters(fleet: Fleet, name: str | None, *, one: bool) -> list[ClusterSpec]:
+    names = ", ".join(each.info.name for each in fleet.clusters)
+    if name is not None:
+        spec = fleet.cluster(name)
+        if spec is None:
+            raise InvalidInput(f"the fleet has no cluster '{name}'", remedy=f"Clusters: {names}")
+        return [spec]
+    if one and len(fleet.clusters) != 1:
+        raise InvalidInput(
+            "the fleet has several clusters",
+            remedy=f"Choose one with --cluster ({names}), or write all with --out DIR.",
+        )
+    return list(fleet.clusters)
+
+
+def _office_start(timezone: str) -> int:
+    """09:00 there in hours of UTC, in winter; in summer the window is an hour earlier."""
+    offset = datetime(2026, 1, 15, tzinfo=ZoneInfo(timezone)).utcoffset()
+    return _OFFICE_START - round((offset.total_seconds() if offset else 0.0) / 3600)
+
+
+def _write(folder: Path, files: dict[str, list[Json]], write: Callable[[list[Json]], str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, objects in files.items():
+        (folder / f"{name}.yaml").write_text(write(objects), encoding="utf-8")
+    if write is dump_yaml:
+        resources = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+        text = dump_yaml([{**resources, "resources": [f"{name}.yaml" for name in files]}])
+        (folder / "kustomization.yaml").write_text(text, encoding="utf-8")
+    click.echo(f"wrote {', '.join(f'{name}.yaml' for name in files)} to {folder}", err=True)
+
+
+def _helm(objects: list[Json]) -> str:
+    return re.sub(r"\{\{|\}\}", lambda found: f'{{{{ "{found[0]}" }}}}', dump_yaml(objects))
+
+
+def _diff(ctx: click.Context, objects: list[Json], kubeconfig: Path | None, context: str) -> None:
+    from dure.adapters.kube.compare import Comparer
+    from dure.adapters.kube.rest import Api
+
+    if kubeconfig is None:
+        raise click.UsageError("--diff needs --kubeconfig FILE.")
+    with Api.from_kubeconfig(kubeconfig, context) as api:
+        changes = Comparer(api).changes(objects, lambda each: dump_yaml([each]))
+    for change in changes:
+        click.echo(change)
+    click.echo(f"{len(changes)} of {len(objects)} objects differ", err=True)
+    if changes:
+        ctx.exit(1)
+
+
+_part("all", PARTS, "Node pools, monitoring, tenants and autoscaled servings of a cluster.")
+_part("nodes", ("nodes",), "Karpenter NodePools and their node class.")
+_part("monitoring", ("monitoring",), "DCGM exporter, monitors, alerts, dashboards.")
+_part("tenant", ("tenant",), "Namespaces of tenants with quota, rights, network and queue.")
+_part("serving", ("serving",), "Deployments of serving workloads with budget and autoscaler.")

@@ -126,9 +126,10 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
 class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """`done_s` is finished work in seconds on the first accepted class, safe up to the last checkpoint.
 
-    `leaving_s` is set when a placement was taken back and its cluster has not yet confirmed that nothing of it is
-    left; only then may the workload get another home. Money and carbon are accrued up to `billed_until_s`, so that
-    no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes.
+    `until_s` is when one that waits for a better hour is worth another look. `leaving_s` is set when a placement was
+    taken back and its cluster has not yet confirmed that nothing of it is left; only then may it get another home.
+    Money and carbon are accrued up to `billed_until_s`, so that no hour is paid twice whatever is repeated.
+    `*_before` counts the requests served in earlier homes.
     """
 
     phase: Phase = Phase.PENDING
@@ -137,6 +138,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     generation: int = 0
     leaving_s: Instant | None = None
     held: tuple[Verdict, ...] = ()
+    until_s: Instant | None = None
     started_s: Instant | None = None
     finished_s: Instant | None = None
     done_s: Seconds = 0.0

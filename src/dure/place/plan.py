@@ -56,7 +56,7 @@ def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]
 
     A pool appears once for now and once more for a later hour that would be cheaper.
     """
-    cycle = Cycle(snapshot, (record,))
+    cycle = Cycle(snapshot, (record,), all_bills=True)
     offers: list[tuple[tuple[bool, float, str, Instant], Offer]] = []
     for candidate in cycle.candidates(record):
         offers += _offers(cycle, candidate)
@@ -109,7 +109,7 @@ def _decision(cycle: Cycle, batch: Batch, job: int, chosen: int) -> Decision:
     candidate = candidates[choice.candidate]
     if choice.start > 0:
         return _waits(cycle, record, candidates, candidate, choice.start)
-    clash = cycle.now_clash(record, candidate.option, candidate.demand, candidate.bill(0))
+    clash = cycle.now_clash(record, candidate)
     if clash is not None:
         # The solver counts devices; whole nodes may be more broken up than that.
         other = _next_best(cycle, record, candidates)
@@ -123,8 +123,7 @@ def _next_best(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate
     fitting = [
         candidate
         for candidate in candidates
-        if candidate.quote is not None
-        and cycle.now_clash(record, candidate.option, candidate.demand, candidate.bill(0)) is None
+        if candidate.quote is not None and cycle.now_clash(record, candidate) is None
     ]
     return min(fitting, key=lambda one: (_steer(cycle, one)[0], one.where), default=None)
 
@@ -159,7 +158,7 @@ def _held(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...
     """One verdict per pool: what rules it out, or that others come first there."""
     verdicts = []
     for candidate in candidates:
-        clash = candidate.clash or cycle.now_clash(record, candidate.option, candidate.demand, candidate.bill(0))
+        clash = candidate.clash or cycle.now_clash(record, candidate)
         fair = Verdict(candidate.where, Reason.FAIR_SHARE, "its turn", f"others come first on {candidate.where}")
         verdicts.append(clash or fair)
     return tuple(verdicts)

@@ -35,6 +35,11 @@ class Draft:
     def changed(self) -> bool:
         return self.status is not self.before.status and self.status != self.before.status
 
+    def rests(self, now_s: Instant) -> bool:
+        """Nothing to decide: it has ended, or it waits for a better hour that has not come."""
+        patient = self.status.phase.waits and self.status.until_s is not None and self.status.until_s > now_s
+        return patient or self.status.phase.ended
+
     def due(self, now_s: Instant) -> bool:
         """Whether it has to be billed: now and then while it runs, and when it leaves or ends."""
         if self.status.placement is None or not _holds(self.before.status):
@@ -81,14 +86,16 @@ def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> Workloa
             placement=placement,
             generation=placement.generation,
             held=(),
+            until_s=None,
             billed_until_s=now_s,
             requests_before=status.requests,
             requests_good_before=status.requests_good,
             message="",
         )
     if isinstance(decision, Hold) and _codes(decision.verdicts) != _codes(status.held):
-        return msgspec.structs.replace(status, phase=Phase.HELD, held=decision.verdicts)
-    return status if status.phase is Phase.HELD else msgspec.structs.replace(status, phase=Phase.HELD)
+        return msgspec.structs.replace(status, phase=Phase.HELD, held=decision.verdicts, until_s=decision.until_s)
+    until_s = decision.until_s if isinstance(decision, Hold) else None
+    return msgspec.structs.replace(status, phase=Phase.HELD, until_s=until_s)
 
 
 def _codes(verdicts: tuple[Verdict, ...]) -> set[tuple[str, str]]:

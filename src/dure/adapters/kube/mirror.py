@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -77,6 +78,7 @@ class Mirror(Generic[K]):
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
         self.relists = 0
+        self._heard_s: float | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -98,6 +100,13 @@ class Mirror(Generic[K]):
         if isinstance(self._failure, NotAllowed):
             raise self._failure
         raise Temporary(f"no list of {self.path} after {timeout_s:g} s: {self._failure or 'no answer'}")
+
+    @property
+    def stale_s(self) -> Seconds:
+        """0 while the watch is open, else the time since it was; infinite before the first one."""
+        if self._stream is not None:
+            return 0.0
+        return float("inf") if self._heard_s is None else time.monotonic() - self._heard_s
 
     def objects(self) -> dict[str, K]:
         with self._lock:
@@ -179,6 +188,7 @@ class Mirror(Generic[K]):
                 self._take(msgspec.json.decode(line, type=_Event))
         finally:
             self._stream = None
+            self._heard_s = time.monotonic()
 
     def _take(self, event: _Event) -> None:
         if event.type == "ERROR":

@@ -18,6 +18,7 @@ from dure.files.workload import settle
 from dure.files.yaml import parse
 from dure.model.catalogue import Catalogue
 from dure.model.fleet import Fleet
+from dure.model.offer import InstanceOffer
 
 
 @functools.cache
@@ -36,6 +37,26 @@ def demo_fleet() -> Fleet:
     (fleet,) = _read("demo.yaml", KINDS["Fleet"])
     assert isinstance(fleet, Fleet)
     return fleet
+
+
+@functools.cache
+def instances() -> tuple[InstanceOffer, ...]:
+    """Instance types that can be rented, for advice and for judging node pools."""
+    (table,) = parse(text("instances.yaml"), "instances.yaml")
+    return tuple(
+        InstanceOffer(
+            name=row["name"],
+            class_name=row["class"],
+            gpu=row["gpu"],
+            devices=row["devices"],
+            vcpus=row["vcpus"],
+            memory_gib=row["memory"],
+            usd_micros_per_h=round(row["usd"] * 1_000_000),
+            efa=row.get("efa", 0),
+            device_mib=catalogue().accelerator(row["class"]).memory_mib,
+        )
+        for row in table.plain()
+    )
 
 
 def text(name: str) -> str:

@@ -9,6 +9,7 @@ plan wins. Cost O(weightings x nodes x offers x groups).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -68,9 +69,8 @@ def _market(pods: tuple[Pod, ...], pools: tuple[Pool, ...]) -> Market:
         shapes.setdefault((pod.size, pod.classes, pod.zones, pod.spot_ok, pod.rework), []).append(pod)
     order = sorted(shapes.items(), key=lambda item: (item[0][0], item[1][0].name), reverse=True)
     groups = tuple(tuple(members) for _, members in order)
-    bought = tuple((index, offer) for index, pool in enumerate(pools) for offer in pool.offers)
+    bought, rooms, prices = _offers(pools)
     sizes = np.array([group[0].size for group in groups], dtype=np.int64).reshape(-1, 3)
-    rooms = np.array([usable(offer, pools[index]) for index, offer in bought], dtype=np.int64).reshape(-1, 3)
     allowed = np.array([[accepts(group[0], offer) for group in groups] for _, offer in bought], dtype=bool)
     if len(bought) and len(groups):
         allowed &= (sizes[None, :, :] <= rooms[:, None, :]).all(axis=2)
@@ -81,9 +81,23 @@ def _market(pods: tuple[Pod, ...], pools: tuple[Pool, ...]) -> Market:
         sizes,
         rooms,
         allowed,
-        np.array([float(offer.price) for _, offer in bought]),
+        prices,
         np.array([[offer.reclaims_h * group[0].rework for group in groups] for _, offer in bought]),
     )
+
+
+@lru_cache(maxsize=8)
+def _offers(pools: tuple[Pool, ...]) -> tuple[tuple[tuple[int, Offer], ...], Ints, Floats]:
+    """All offers of the pools with what they leave for pods and their prices; the same for many calls."""
+    bought = tuple((index, offer) for index, pool in enumerate(pools) for offer in pool.offers)
+    rooms = np.array([usable(offer, pools[index]) for index, offer in bought], dtype=np.int64).reshape(-1, 3)
+    return bought, rooms, np.array([float(offer.price) for _, offer in bought])
+
+
+@lru_cache(maxsize=8)
+def shelf_of(pools: tuple[Pool, ...]) -> Shelf:
+    """The shelf of these pools."""
+    return Shelf(pools)
 
 
 def _cover(market: Market, weights: Floats, used: dict[str, tuple[int, int, int, int]]) -> Packed:
@@ -227,7 +241,7 @@ def _neighbours(nodes: list[NewNode]) -> Iterator[tuple[int, ...]]:
 
 def cover(pods: tuple[Pod, ...], pools: tuple[Pool, ...], weightings: int = 5) -> Packed:
     """A quick cover without limits or improvement: the cheapest of the single best node and a few greedy fills."""
-    single = Shelf(pools).cheapest(pods)
+    single = shelf_of(pools).cheapest(pods)
     plans = [Packed((single,), ())] if single is not None else []
     if len(pods) > 1 or single is None:
         market = _market(pods, pools)

@@ -1,0 +1,78 @@
+"""What applying manifests would change in a live cluster: a server-side dry run, compared with what is there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dure.adapters.kube.rest import Api
+from dure.model.errors import InvalidInput, NotFound
+
+Json = dict[str, Any]
+# Written by the server; never a difference that someone made.
+_OWN = ("managedFields", "resourceVersion", "uid", "generation", "creationTimestamp")
+
+
+class Comparer:
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._kinds: dict[str, dict[str, tuple[str, bool]]] = {}
+
+    def changes(self, objects: Iterable[Json], write: Callable[[Json], str]) -> list[str]:
+        """A unified diff for each object that would be made or changed; `write` turns an object into text."""
+        made = [each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"]
+        return [text for each in objects if (text := self._change(each, write, made))]
+
+    def _change(self, wanted: Json, write: Callable[[Json], str], made: list[str]) -> str:
+        path = self._path(wanted)
+        name = f"{wanted['kind']}/{wanted['metadata'].get('namespace', '')}/{wanted['metadata']['name']}".replace(
+            "//", "/"
+        )
+        try:
+            there = self._api.get(path, dict)
+        except NotFound:
+            there = None
+        if there is None and wanted["metadata"].get("namespace") in made:
+            after: Json = wanted  # its namespace comes with it, so the server cannot try it yet
+        else:
+            after = self._api.apply(path, wanted, dict, dry_run=True)
+        before_text = write(_bare(there)) if there is not None else ""
+        rows = difflib.unified_diff(
+            before_text.splitlines(),
+            write(_bare(after)).splitlines(),
+            f"live/{name}",
+            f"rendered/{name}",
+            lineterm="",
+        )
+        return "\n".join(rows)
+
+    def _path(self, wanted: Json) -> str:
+        version = wanted["apiVersion"]
+        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        if base not in self._kinds:
+            try:
+                found = self._api.get(base, dict)
+            except NotFound:
+                found = {"resources": []}
+            self._kinds[base] = {
+                each["kind"]: (each["name"], each["namespaced"])
+                for each in found["resources"]
+                if "/" not in each["name"]
+            }
+        kind = self._kinds[base].get(wanted["kind"])
+        if kind is None:
+            raise InvalidInput(
+                f"the cluster knows no {wanted['kind']} of {version}",
+                remedy="Install its custom resource definitions.",
+            )
+        plural, namespaced = kind
+        metadata = wanted["metadata"]
+        where = f"/namespaces/{metadata.get('namespace', 'default')}" if namespaced else ""
+        return f"{base}{where}/{plural}/{metadata['name']}"
+
+
+def _bare(document: Json) -> Json:
+    metadata = {key: value for key, value in document["metadata"].items() if key not in _OWN}
+    rest = {key: value for key, value in document.items() if key not in ("status", "metadata", "apiVersion", "kind")}
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata, **rest}

@@ -1,0 +1,108 @@
+"""Kubernetes manifests from files, folders or text, with the place of every key; for `dure lint`.
+
+Lists are taken apart into their items. Documents that are no Kubernetes objects (values files and the like) are left
+out; a document with a `spec` but no kind is kept, because someone meant it to be applied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from dure.files.problem import InvalidFile, Problem
+from dure.files.yaml import MAX_BYTES, Value, parse
+from dure.manifest.document import Document
+from dure.manifest.document import Path as Keys
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_COMMENT = re.compile(r"(?:^|\s)#\s*(.+)$")
+_FRAGMENT_KEYS = frozenset({"spec", "apiVersion", "kind"})
+
+
+class Source(msgspec.Struct, frozen=True):
+    """One text and what was found in it."""
+
+    name: str
+    text: str
+    documents: tuple[Document, ...]
+
+
+def read_sources(paths: Iterable[Path]) -> list[Source]:
+    """Every YAML and JSON file of the paths; folders with everything below them."""
+    return [read_source(_load(path), str(path)) for path in _expanded(paths)]
+
+
+def read_source(content: bytes | str, name: str) -> Source:
+    values = parse(content, name)
+    text = content.decode("utf-8-sig") if isinstance(content, bytes) else content
+    made = [each for value in values for each in _documents(value, name)]
+    return Source(name, text, tuple(_with_remarks(made, text)))
+
+
+def _documents(value: Value, name: str) -> Iterable[Document]:
+    if isinstance(value.data, list):
+        for item in value.data:
+            yield from _documents(item, name)
+        return
+    if not isinstance(value.data, dict):
+        return
+    kind, items = value.data.get("kind"), value.data.get("items")
+    listed = kind is not None and isinstance(kind.data, str) and kind.data.endswith("List")
+    if listed and items is not None and isinstance(items.data, list):
+        yield from (made for item in items.data for made in _documents(item, name))
+    elif value.data.keys() & _FRAGMENT_KEYS or "groups" in value.data:
+        yield _document(value, name)
+
+
+def _document(value: Value, name: str) -> Document:
+    keys: dict[Keys, tuple[int, int]] = {}
+    values: dict[Keys, tuple[int, int]] = {}
+    waiting: list[tuple[Keys, Value]] = [((), value)]
+    while waiting:
+        path, each = waiting.pop()
+        values[path] = (each.line, each.column)
+        if isinstance(each.data, list):
+            waiting += [((*path, index), item) for index, item in enumerate(each.data)]
+        elif isinstance(each.data, dict):
+            keys.update({(*path, key): place for key, place in each.keys.items()})
+            waiting += [((*path, key), item) for key, item in each.data.items()]
+    return Document(name, value.plain(), keys, values, value.line)
+
+
+def _with_remarks(documents: list[Document], text: str) -> Iterable[Document]:
+    """Each comment belongs to the last document that begins above it, or to the first one."""
+    found = [(row, each[1]) for row, line in enumerate(text.split("\n"), 1) if (each := _COMMENT.search(line))]
+    starts = [document.line for document in documents]
+    for index, document in enumerate(documents):
+        until = starts[index + 1] if index + 1 < len(starts) else len(text)
+        since = 0 if index == 0 else document.line
+        yield msgspec.structs.replace(document, remarks=tuple(each for each in found if since <= each[0] < until))
+
+
+def _expanded(paths: Iterable[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(
+                each
+                for each in path.rglob("*")
+                if each.suffix in _SUFFIXES
+                and each.is_file()
+                and not any(part.startswith(".") for part in each.relative_to(path).parts)
+            )
+        else:
+            found.append(path)
+    return found
+
+
+def _load(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise InvalidFile([Problem(str(path), "", "there is no such file")]) from None
+    except OSError as error:
+        raise InvalidFile([Problem(str(path), "", f"cannot be read: {error.strerror}")]) from None

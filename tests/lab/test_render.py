@@ -1,0 +1,62 @@
+"""Everything that is rendered is taken by a real API server with the real definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dure.cli.render import command
+from dure.files.builtin import demo_fleet
+from dure.files.dump import dump_yaml
+from lab.cluster import Cluster
+from lab.crds import install_crds
+from lab.errors import LabError
+from lab.fixtures import LabFactory
+from tests.unit.manifest.test_render import objects, setting
+
+
+@pytest.fixture
+def judge(lab_factory: LabFactory) -> Cluster:
+    """An API server alone: nothing is to run, everything is to be checked."""
+    off = {"a": {"kube-scheduler", "kwok", "kube-controller-manager"}}
+    cluster: Cluster = lab_factory(["a"], off=off)["a"]
+    names = install_crds(cluster)
+    assert {"nodepools.karpenter.sh", "scaledobjects.keda.sh", "servicemonitors.monitoring.coreos.com"} <= set(names)
+    return cluster
+
+
+@pytest.mark.lab
+def test_a_real_api_server_takes_every_rendered_object(judge: Cluster, tmp_path: Path) -> None:
+    for spec in demo_fleet().clusters:
+        for scaler in ("keda", "hpa"):
+            made = objects(setting(spec, scaler))
+            judge.apply(*(each for each in made if each["kind"] == "Namespace"))
+            printed = judge.kubectl(
+                "apply", "--server-side", "--dry-run=server", "-o", "name", "-f", "-", stdin=dump_yaml(made)
+            )
+            assert len(printed.split()) == len(made)
+    broken = next(each for each in made if each["kind"] == "NodePool")
+    with pytest.raises(LabError, match="template"):
+        judge.apply({**broken, "spec": {"weight": 1}})
+    _diff_tells_what_is_new_and_then_nothing(judge)
+
+
+def _diff_tells_what_is_new_and_then_nothing(judge: Cluster) -> None:
+    args = ["all", "--cluster", "cloud-us", "--diff", "--kubeconfig", str(judge.kubeconfig_path)]
+    before = CliRunner().invoke(command, args)
+    assert before.exit_code == 1, before.output
+    assert "+++ rendered/NodePool/h100-spot" in before.stdout
+    rendered = CliRunner().invoke(command, ["all", "--cluster", "cloud-us"]).stdout
+    judge.kubectl("apply", "--server-side", "--force-conflicts", "--field-manager=dure", "-f", "-", stdin=rendered)
+    after = CliRunner().invoke(command, args)
+    assert (after.exit_code, after.stdout) == (0, "")
+    first = next(each for each in yaml.safe_load_all(rendered) if each["kind"] == "NodePool")
+    first["spec"]["weight"] = 7
+    judge.kubectl(
+        "apply", "--server-side", "--force-conflicts", "--field-manager=dure", "-f", "-", stdin=yaml.safe_dump(first)
+    )
+    changed = CliRunner().invoke(command, args)
+    assert "-  weight: 7" in changed.stdout

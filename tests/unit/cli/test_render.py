@@ -1,0 +1,45 @@
+"""`dure render` as people call it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dure.cli.render import command
+from dure.model.errors import InvalidInput
+
+
+def test_a_folder_for_each_cluster_is_ready_for_kustomize(tmp_path: Path) -> None:
+    assert CliRunner().invoke(command, ["all", "--out", str(tmp_path)]).exit_code == 0
+    listed = yaml.safe_load((tmp_path / "cloud-us" / "kustomization.yaml").read_text("utf-8"))["resources"]
+    assert listed == ["nodes.yaml", "monitoring.yaml", "tenant.yaml"]
+    assert all((tmp_path / "cloud-us" / name).exists() for name in listed)
+
+
+def test_several_clusters_on_standard_output_would_be_mixed_up() -> None:
+    answer = CliRunner().invoke(command, ["all"])
+    assert isinstance(answer.exception, InvalidInput)
+    assert "--cluster" in answer.exception.remedy
+
+
+def test_an_unknown_cluster_is_named() -> None:
+    answer = CliRunner().invoke(command, ["nodes", "--cluster", "mars"])
+    assert "mars" in str(answer.exception)
+
+
+def test_braces_of_alerts_survive_a_chart() -> None:
+    plain = CliRunner().invoke(command, ["monitoring", "--cluster", "cloud-kr"]).stdout
+    chart = CliRunner().invoke(command, ["monitoring", "--cluster", "cloud-kr", "--format", "helm"]).stdout
+    assert "{{ $labels.pod }}" in plain
+    assert chart.replace('{{ "{{" }}', "<<").replace('{{ "}}" }}', ">>").count("{{") == 0
+
+
+@pytest.mark.parametrize("timezone_start", [("cloud-kr", "0 0 * * 1-5"), ("cloud-us", "0 17 * * 1-5")])
+def test_nine_o_clock_is_the_clusters_own(timezone_start: tuple[str, str]) -> None:
+    cluster, schedule = timezone_start
+    text = CliRunner().invoke(command, ["nodes", "--cluster", cluster]).stdout
+    pools = [each for each in yaml.safe_load_all(text) if each["kind"] == "NodePool"]
+    assert {pool["spec"]["disruption"]["budgets"][1]["schedule"] for pool in pools} == {schedule}
