@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -57,10 +59,12 @@ def measure(
     for mix in mixes:
         if set(mix.queues) != set(QUEUES):
             raise InvalidInput(f"scenario '{mix.name}': the real Kueue here has the queues gpu and cpu")
-    try:
-        from lab import Lab
-    except ImportError as error:
-        raise NotFound("the lab is part of the source checkout only", remedy="Use --sim, or run in it.") from error
+    root = Path(__file__).resolve().parents[3]
+    if not (root / "lab" / "__init__.py").is_file():
+        raise NotFound("the lab is part of the source checkout only", remedy="Use --sim, or run in a checkout.")
+    sys.path.append(str(root))
+    from lab import Lab
+
     rows: list[Row] = []
     shown: dict[tuple[str, str], Run] = {}
     cost_s = FIRST_COST_S
