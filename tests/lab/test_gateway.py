@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from dure.adapters.kube.rest import Api
 from dure.gateway.mover import GATE
@@ -171,6 +172,7 @@ def test_a_job_that_needs_another_environment_is_made_anew_exactly_once(
 
 def test_a_job_that_started_meanwhile_is_not_made_anew(hub: Cluster, gateway: tuple[Gateway, httpx.Client]) -> None:
     made, client = gateway
+    made.desk.settings = replace(made.desk.settings, moves=False)
     submit(client, job("started", run_s=600, accepts=TO_CPU), policy="static")
     hub.api.until(f"{JOBS}/started", lambda found: not found["spec"]["suspend"], what="admission")
     route = made.desk.routes["default/started"]
