@@ -7,7 +7,7 @@ from lab.rest import Json
 KUEUE = "kueue.x-k8s.io/v1beta2"
 NODES = """
 nodes:
-- {group: t4, count: 4, cpu: 16, memory: 64Gi, gpu: {product: Tesla-T4, count: 1}}
+- {group: t4, count: 5, cpu: 16, memory: 64Gi, gpu: {product: Tesla-T4, count: 1}}
 - {group: cpu, count: 3, cpu: 8, memory: 32Gi}
 """
 

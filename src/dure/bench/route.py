@@ -1,6 +1,6 @@
 """`dure bench route`: dynamic queue choice against a fixed queue, the published rule and the clairvoyant optimum.
 
-`--sim` plays Kueue in virtual time with the gateway's own policies.
+`--sim` plays Kueue in virtual time; without it the same jobs go through the gateway to a real Kueue on the lab.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ COMPARED = ("static", "seed", "earliest-finish")
 @click.option("--jitter", default=0.0, show_default=True, help="Spread of the true run times, 0.05 is 5 %.")
 @click.option("--repeats", default=1, show_default=True, help="Runs of each cell, with seeds of their own.")
 @click.option("--seed", default=0, show_default=True, help="The first seed.")
+@click.option("--factor", default=5.0, show_default=True, help="Real Kueue: how many times faster than real time.")
 @bench_options
 def command(as_json: bool, report: Path | None, sim: bool, **options: Any) -> None:
     """Measure the routing policies: makespan, waiting, distance to the optimum.
@@ -51,7 +52,13 @@ def command(as_json: bool, report: Path | None, sim: bool, **options: Any) -> No
     policies = _policies(options["policies"])
     mixes = _mixes(options)
     if not sim:
-        raise InvalidInput("only the simulation is there yet", remedy="Add --sim.")
+        if options["mixes"]:
+            raise InvalidInput("random mixes are for the simulation", remedy="Add --sim.")
+        from dure.bench.route_lab import measure
+
+        result, plots = measure(mixes, policies, options["factor"], options["repeats"], options["seed"])
+        emit(result, as_json=as_json, report=report, figures=plots)
+        return
     wanted = Wanted(policies, options["repeats"], options["jitter"], options["seed"])
     played = _play(mixes, wanted if not options["mixes"] else wanted._replace(limit_s=2.0))
     rows: list[Row] = [one.row for one in played]

@@ -15,10 +15,9 @@ import structlog
 import yaml
 from litestar import Litestar, MediaType, Request, Response, get, post
 from litestar.datastructures import State, UploadFile
-from litestar.enums import RequestEncodingType
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
-from litestar.params import Body, FromPath, FromQuery
+from litestar.params import FromPath, FromQuery, QueryParameter
 
 import dure
 from dure.adapters.kueue.figures import QueueView, view
@@ -118,25 +117,23 @@ def workloads(request: Req, clusterqueue: FromQuery[str] = "gpu-cluster-queue") 
     )
 
 
-Multipart = Annotated[dict[str, UploadFile], Body(media_type=RequestEncodingType.MULTI_PART)]
-
-
 @post("/job-submit", status_code=200)
-async def job_submit(request: Req, data: Multipart) -> Response[dict[str, str]]:
+async def job_submit(request: Req) -> Response[dict[str, str]]:
     """The published endpoint: one Job as the form's `job_file`."""
-    return await _published(request, data, "")
+    return await _published(request, "")
 
 
 @post("/job-submit-no-eval", status_code=200)
-async def job_submit_static(request: Req, data: Multipart) -> Response[dict[str, str]]:
+async def job_submit_static(request: Req) -> Response[dict[str, str]]:
     """The published baseline: never routed elsewhere."""
-    return await _published(request, data, "static")
+    return await _published(request, "static")
 
 
-async def _published(request: Req, data: dict[str, UploadFile], policy: str) -> Response[dict[str, str]]:
-    if "job_file" not in data:
+async def _published(request: Req, policy: str) -> Response[dict[str, str]]:
+    sent = (await request.form()).get("job_file")
+    if not isinstance(sent, UploadFile):
         raise InvalidInput("the form has no 'job_file'", remedy="Send the Job as multipart field job_file.")
-    text = await data["job_file"].read()
+    text = await sent.read()
     answers = await asyncio.to_thread(_take_in, request, text, False, policy, "")
     first = answers[0]
     return Response({"message": f"Job {first.name} submitted: {first.because}", "queued": first.queue})
@@ -171,17 +168,24 @@ def queues(request: Req) -> Queues:
     )
 
 
+<<<<<<< HEAD
 @post("/v1/jobs", status_code=201, sync_to_thread=True)
 def submit(
     request: Req,
     body: bytes,
     dryRun: FromQuery[bool] = False,  # noqa: N803 - the name of the query parameter, as in Kubernetes
+=======
+@post("/v1/jobs", status_code=201)
+async def submit(
+    request: Req,
+    dry_run: Annotated[bool, QueryParameter(name="dryRun", description="Do everything but create.")] = False,
+>>>>>>> refs/heads/route
     policy: FromQuery[str] = "",
 ) -> Response[Submitted]:
     """Take in one Job or several, as YAML or JSON. With `dryRun=true` everything is done but the creation."""
     key = request.headers.get("idempotency-key", "")
-    answers = _take_in(request, body, dryRun, policy, key)
-    return Response(Submitted(answers), status_code=200 if dryRun else 201)
+    answers = await asyncio.to_thread(_take_in, request, await request.body(), dry_run, policy, key)
+    return Response(Submitted(answers), status_code=200 if dry_run else 201)
 
 
 @get("/v1/jobs/{namespace:str}/{name:str}/why", sync_to_thread=False)
