@@ -34,8 +34,6 @@ def _dual_prices(sizes: NDArray[np.int64], amounts: Floats) -> Floats:
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
-    # A few dozen rows: presolving costs more than it saves, and would throw away the last basis each round.
-    highs.setOptionValue("presolve", "off")
     for amount in amounts:
         highs.addRow(float(amount), highspy.kHighsInf, 0, np.array([], np.int32), np.array([], np.float64))
     for i, size in enumerate(sizes):
