@@ -44,6 +44,7 @@ COMMANDS: dict[str, Entry] = {
     "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
+    "advise": Entry("dure.cli.advise", "What to rent for a model; what the fleet could save.", PEOPLE),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}
