@@ -123,21 +123,21 @@ class Round:
     def __init__(self, lab: Lab, folder: Path, seed: int) -> None:
         self.lab, self.cluster, self.chance = lab, lab["m"], random.Random(seed)
         (folder / "fleet.yaml").write_text(FLEET)
-        port = _free_port()
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         state = str(folder / "plane")
         self.plane = Process(
             folder / "plane.log", "up", "--fleet", str(folder / "fleet.yaml"), "--state", state, "--port", str(port)
         )
         self.plane.start()
-        token = _until(lambda: (folder / "plane" / "token").read_text().strip(), "the plane's token")
+        token = until_done(lambda: (folder / "plane" / "token").read_text().strip(), "the plane's token")
         self.http = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
-        join = _until(lambda: self._post("/v1/clusters/m/join-tokens", ""), "a join token").json()["token"]
+        join = until_done(lambda: self._post("/v1/clusters/m/join-tokens", ""), "a join token").json()["token"]
         kubeconfig = str(self.cluster.kubeconfig_path)
         options = ("--cluster", "m", "--plane", self.url, "--kubeconfig", kubeconfig, "--join", join)
         self.agent = Process(folder / "agent.log", "agent", *options, "--state", str(folder / "agent"))
         self.agent.start()
-        _until(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
+        until_done(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
 
     def run(self, kills: int, jobs: int) -> dict[str, Any]:
         recorder = Recorder(self.cluster)
@@ -153,7 +153,7 @@ class Round:
             self._kill(victim)
         restarted = time.monotonic()
         submitter.join()
-        phases = _until(lambda: self._all_ended(names), "all jobs to end", PATIENCE_S)
+        phases = until_done(lambda: self._all_ended(names), "all jobs to end", PATIENCE_S)
         recorder.finish()
         twice = [f"{job}/{index}" for (job, index), uids in recorder.ran.items() if len(uids) > 1]
         return {
@@ -188,7 +188,7 @@ class Round:
     def _submit_all(self, names: list[str]) -> None:
         for number, name in enumerate(names):
             text = JOB.replace("NAME", name).replace("GANG", "4" if number % 5 == 0 else "1")
-            _until(functools.partial(self._post, "/v1/workloads", text, name), f"{name} to be taken")
+            until_done(functools.partial(self._post, "/v1/workloads", text, name), f"{name} to be taken")
             time.sleep(0.2)
 
     def _post(self, path: str, text: str, key: str = "") -> httpx.Response:
@@ -236,7 +236,7 @@ def main() -> None:
     sys.exit(any(bad.values()))
 
 
-def _until(attempt: Callable[[], T], what: str, patience_s: float = 60.0) -> T:
+def until_done(attempt: Callable[[], T], what: str, patience_s: float = 180.0) -> T:
     deadline = time.monotonic() + patience_s
     while True:
         try:
@@ -247,7 +247,7 @@ def _until(attempt: Callable[[], T], what: str, patience_s: float = 60.0) -> T:
             time.sleep(0.3)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -19,12 +19,14 @@ from dure.bench.result import Result, bench_options, emit
 
 MODES = ("squads", "threads", "turns")
 PATIENCE_S = 120.0
+PROMISE = 3.0
+"""Every tenant is promised this multiple of its time alone on one thread."""
 
 
 @click.command()
 @click.option("--requests", type=click.IntRange(1), default=60, show_default=True, help="Requests of each client.")
 @click.option(
-    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Times each way is run, in turn."
+    "--rounds", type=click.IntRange(1), default=5, show_default=True, help="Times each way is run, in turn."
 )
 @bench_options
 def command(requests: int, rounds: int, as_json: bool, report: Path | None) -> None:
@@ -46,7 +48,7 @@ def _prepare(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, A
     import onnx
 
     from dure.adapters.onnx.models import KINDS, sample_input, write_model
-    from dure.adapters.onnx.worker import whole_model
+    from dure.adapters.onnx.worker import Runner, whole_model
     from dure.device.config import TenantConfig
     from dure.share.promise import Promise
 
@@ -55,7 +57,8 @@ def _prepare(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, A
         path = write_model(kind, folder / f"{kind}.onnx")
         inputs[kind] = sample_input(onnx.load(str(path)))
         expected[kind] = whole_model(path, inputs[kind])
-        tenants.append(TenantConfig(kind, str(path), promise=Promise(latency_ms=50.0)))
+        alone_ms = sum(Runner(path, 1, 1).profile())
+        tenants.append(TenantConfig(kind, str(path), promise=Promise(latency_ms=PROMISE * alone_ms)))
     return tuple(tenants), inputs, expected
 
 
@@ -116,9 +119,9 @@ def _until_ready(executor: Any) -> None:
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Squads over each opponent: below one is better for latency, above one for throughput."""
+    """Squads over each opponent, medians over rounds: below one is better for latency, above for throughput."""
     mean = {
-        (mode, field): float(np.mean([row[field] for row in rows if row["policy"] == mode]))
+        (mode, field): float(np.median([row[field] for row in rows if row["policy"] == mode]))
         for mode in MODES
         for field in ("mean_ms", "p99_ms", "requests_per_s", "scheduler_us_per_segment")
     }

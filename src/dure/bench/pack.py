@@ -16,7 +16,7 @@ import numpy as np
 
 from dure.bench.data import data_dir, data_file
 from dure.bench.pack_bound import bound_pct
-from dure.bench.pack_replay import POLICIES, Cell, replay
+from dure.bench.pack_replay import POLICIES, USUAL, Cell, replay
 from dure.bench.pack_trace import TraceNode, TracePod, arrival_order, fleet_of, read_nodes, read_pods
 from dure.bench.progress import Journal, cells
 from dure.bench.result import Result, bench_options, emit
@@ -29,7 +29,7 @@ _PREFIX = "openb_pod_list_"
 @click.option("--list", "names", multiple=True, metavar="NAME|all", help="Pod list of the public trace (repeatable).")
 @click.option("--pods", type=click.Path(path_type=Path), help="Pod list of your own, .csv or .csv.gz.")
 @click.option("--nodes", type=click.Path(path_type=Path), help="Node list of your own, .csv or .csv.gz.")
-@click.option("--policies", default=",".join(POLICIES), show_default=True, help="Comma-separated.")
+@click.option("--policies", default=",".join(USUAL), show_default=True, help="Comma-separated.")
 @click.option("--seeds", default="42..44", show_default=True, metavar="A..B|A,B", help="Arrival orders.")
 @click.option(
     "--until", default=100, show_default=True, type=click.IntRange(1, 200), help="Demand arrived, in % of capacity."
@@ -140,6 +140,7 @@ def _row(name: str, policy: str, seed: int, until: int, cell: Cell, bound: float
         "frag_pct": round(cell.frag_pct, 3),
         "first_failure_pct": cell.first_failure_pct,
         "refused_90_pct": cell.refused_90_pct,
+        "moves": cell.moves,
         "decisions": cell.decisions,
         "seconds": cell.seconds,
     }

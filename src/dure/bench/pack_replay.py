@@ -11,11 +11,17 @@ import numpy as np
 from dure.bench import pack_rivals as rivals
 from dure.bench.pack_trace import Fleet, TracePod, arrival_order
 from dure.pack.ask import Ask
-from dure.pack.grid import Grid
+from dure.pack.grid import Grid, Seat
 from dure.pack.kernels import D_CODE, H_CPU, Ints
+from dure.pack.relocate import Held, relocate
 from dure.pack.worth import WorthSettings
 
-POLICIES = ("dure", "fgd", "bestfit", "random")
+POLICIES = ("dure", "dure+moves", "fgd", "bestfit", "random")
+USUAL = ("dure", "fgd", "bestfit", "random")
+
+# Moves are for demands that are worth one, and for one in a hundred of the pods that run.
+_WORTH_MOVING = 800
+_MOVES_PER_POD = 0.01
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -28,6 +34,7 @@ class Cell(msgspec.Struct, frozen=True):
     decisions: int
     seconds: float
     curve: tuple[float, ...]
+    moves: int = 0
 
 
 def replay(policy: str, fleet: Fleet, pods: Sequence[TracePod], seed: int, until: float, shuffled: Fleet) -> Cell:
@@ -35,26 +42,37 @@ def replay(policy: str, fleet: Fleet, pods: Sequence[TracePod], seed: int, until
     order = arrival_order(pods, fleet.capacity_milli, seed, until)
     asks = [fleet.ask(pod) for pod in pods]
     start = time.process_time()
-    if policy == "dure":
-        nodes, left, cpu = _with_grid(shuffled, asks, order)
+    moves = 0
+    if policy.startswith("dure"):
+        nodes, left, cpu, moves = _with_grid(shuffled, asks, order, policy == "dure+moves")
     else:
         nodes, left, cpu = _with_rival(policy, shuffled, pods, asks, order, seed)
     seconds = time.process_time() - start
     demand = np.array([pod.demand_milli for pod in pods])[order]
     frag = fragment_pct(shuffled, pods, left, cpu)
-    return _cell(nodes, demand, fleet.capacity_milli, until, frag, seconds)
+    return _cell(nodes, demand, fleet.capacity_milli, until, frag, seconds, moves)
 
 
-def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints) -> tuple[Ints, Ints, Ints]:
+def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints, moving: bool) -> tuple[Ints, Ints, Ints, int]:
     """Ours: the mix is learned from the pods that arrived before, never from the list."""
     distinct = len(set(asks))
     grid = Grid(fleet.hosts, fleet.hardware, WorthSettings(shapes=max(64, distinct)), shapes=max(64, distinct))
     rows = np.array([grid.row(ask) for ask in asks])
     nodes = np.full(order.shape[0], -1, np.int64)
-    done = 0
+    held: dict[int, Held] = {}
+    done = moves = 0
     while done < order.shape[0]:
         stop = min(order.shape[0], done + grid.until_lesson())
-        nodes[done:stop] = grid.run(rows[order[done:stop]])[0]
+        got, devices, bits = grid.run(rows[order[done:stop]], patient=not moving)
+        stop = done + got.size
+        nodes[done:stop] = got
+        if moving:
+            for i in np.flatnonzero(got >= 0):
+                ask = asks[order[done + i]]
+                seat = Seat(int(got[i]), tuple(int(d) for d in devices[i, : ask.pieces]), int(bits[i]))
+                held[done + int(i)] = Held(done + int(i), ask, seat)
+            if got[-1] < 0 and moves + 1 <= _MOVES_PER_POD * len(held):
+                moves += _move_for(grid, stop - 1, asks[order[stop - 1]], held, nodes)
         grid.arrived([asks[i] for i in order[done:stop]])
         done = stop
     left = np.zeros((len(fleet.hosts), fleet.hardware.widest), np.int64)
@@ -62,7 +80,20 @@ def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints) -> tuple[Ints, In
     for n, host in enumerate(fleet.hosts):
         left[n, : len(host.parts)] = grid.devs[at : at + len(host.parts), D_CODE]
         at += len(host.parts)
-    return nodes, left, grid.hosts[:, H_CPU]
+    return nodes, left, grid.hosts[:, H_CPU], moves
+
+
+def _move_for(grid: Grid, arrival: int, ask: Ask, held: dict[int, Held], nodes: Ints) -> int:
+    """Let a refused demand in by one move if it is worth it; answers the number of moves."""
+    if ask.milli * ask.pieces < _WORTH_MOVING:
+        return 0
+    moved = relocate(grid, ask, held)
+    if moved is None:
+        return 0
+    held[moved.key] = held[moved.key]._replace(seat=moved.to)
+    held[arrival] = Held(arrival, ask, moved.seat)
+    nodes[arrival] = moved.seat.node
+    return 1
 
 
 def _with_rival(
@@ -89,7 +120,7 @@ def fragment_pct(fleet: Fleet, pods: Sequence[TracePod], left: Ints, cpu: Ints) 
     return float(100.0 * lost / fleet.capacity_milli)
 
 
-def _cell(nodes: Ints, demand: Ints, capacity: int, until: float, frag: float, seconds: float) -> Cell:
+def _cell(nodes: Ints, demand: Ints, capacity: int, until: float, frag: float, seconds: float, moves: int) -> Cell:
     arrived = np.cumsum(demand) * 100.0 / capacity
     held = np.cumsum(np.where(nodes >= 0, demand, 0)) * 100.0 / capacity
     at = [int(np.searchsorted(arrived, pct, side="right")) - 1 for pct in range(round(until * 100) + 1)]
@@ -105,5 +136,6 @@ def _cell(nodes: Ints, demand: Ints, capacity: int, until: float, frag: float, s
         refused_90_pct=round(max(0.0, refused), 4),
         decisions=int(nodes.size),
         seconds=round(seconds, 4),
+        moves=moves,
         curve=curve,
     )

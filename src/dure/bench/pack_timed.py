@@ -1,9 +1,9 @@
 """`dure bench pack --timed` and `--mig`: pods come and go, fractions may have to be MIG profiles.
 
-Pods leave after their recorded time and wait in a queue when they do not fit; the fleet is cut down until the mean
-load is close to its capacity, for all of it is too large for these pods. With `--mig` it becomes A100 and H100 nodes
-and every fraction the smallest legal profile that covers it; opponents are first fit (as operators that cut on demand
-do), best fit and FGD on the same profiles. A packed sample is compared with an exact program (`pack_exact`).
+Pods leave again after their recorded time and wait in a queue when they do not fit. The fleet is every twentieth
+node, and arrivals are spaced so that the demand is its capacity; the first fifth is warm-up. With `--mig` it becomes
+A100 and H100 nodes and every fraction the smallest legal profile that covers it; rivals are first fit (as operators
+that cut on demand do), best fit and FGD on the same profiles. A packed sample is compared with an exact program.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask
 from dure.pack.grid import Grid, Seat
 
-_LOAD = 0.97
+_LOAD = 1.0
+_EVERY = 20
+_WARM_UP = 0.2
 _LENGTH_S = 6 * 3600.0
+_LOOKED_AT = 24
 
 
 class Tally(msgspec.Struct):
-    """Integrals over time: device-seconds held, wished and queued."""
+    """Integrals over time: device-seconds held, queued, and idle while somebody waits."""
 
     held: float = 0.0
-    wished: float = 0.0
     queued: float = 0.0
     stranded: float = 0.0
     span: float = 0.0
@@ -50,8 +52,9 @@ def timed_result(
     rows: list[dict[str, Any]] = []
     wanted = [(name, policy, seed) for name in lists for seed in seeds for policy in chosen]
     for name, policy, seed in cells(wanted, "pack timed"):
-        times = _times(lists[name], seed)
-        layout = Layout(busy_nodes(nodes, lists[name], times), lists[name], policy, mig=mig)
+        part = nodes[::_EVERY] if len(nodes) >= 4 * _EVERY else nodes
+        layout = Layout(part, lists[name], policy, mig=mig)
+        times = _times(lists[name], layout.capacity_milli, seed)
         rows.append({"list": name, **_run(layout, lists[name], times, policy, seed)})
     summary: dict[str, Any] = {}
     for name in lists:
@@ -68,8 +71,9 @@ def _run(
 ) -> dict[str, Any]:
     """Replay in order of time up to the last arrival; what does not fit waits and is tried when something leaves."""
     events = sorted((at, layout.ask(pod), length) for (at, length), pod in zip(times, pods, strict=True))
-    tally, queue, running = Tally(), deque[tuple[Ask, float]](), list[tuple[float, int, Ask, Seat]]()
+    tally, queue, running = Tally(), Queue(), list[tuple[float, int, Ask, Seat]]()
     clock = events[0][0]
+    warm = clock + _WARM_UP * (events[-1][0] - clock)
     decisions, waited, ticket = 0, 0, 0
     start = time.process_time()
     for at, ask, length in events:
@@ -81,11 +85,13 @@ def _run(
             decisions, ticket = _drain(queue, layout, running, clock, decisions, ticket)
         _advance(tally, layout.grid, at - clock, queue)
         clock = at
+        if decisions == 0 or at < warm:
+            tally = Tally()
         decisions += 1
         found = layout.seat(ask)
         if found is None:
             waited += 1
-            queue.append((ask, length))
+            queue.add(ask, length)
         else:
             ticket += 1
             heapq.heappush(running, (at + length, ticket, ask, found))
@@ -104,61 +110,77 @@ def _run(
     }
 
 
-def _times(pods: Sequence[TracePod], seed: int) -> list[tuple[float, float]]:
-    """Arrival and length of each pod; where the list has no times, one pod a minute and lengths drawn by chance."""
-    known = [float(pod.deleted_s - pod.created_s) for pod in pods if pod.deleted_s > pod.created_s >= 0]
+def _times(pods: Sequence[TracePod], capacity_milli: int, seed: int) -> list[tuple[float, float]]:
+    """Arrival and length of each pod: the list's order and lengths, evenly spaced to ask for `_LOAD` of the fleet.
+
+    The recorded months are nearly idle but for their end, and a tenth of the pods outlives them: lengths are cut at
+    the ninth decile. A list without times gets lengths drawn by chance.
+    """
     rng = np.random.default_rng(seed)
     drawn = rng.exponential(_LENGTH_S, size=len(pods))
-    times = []
-    for i, pod in enumerate(pods):
-        if pod.created_s < 0:
-            times.append((60.0 * i, float(drawn[i])))
-        elif pod.deleted_s > pod.created_s:
-            times.append((float(pod.created_s), float(pod.deleted_s - pod.created_s)))
-        else:
-            times.append((float(pod.created_s), float(rng.choice(known)) if known else float(drawn[i])))
-    return times
+    lengths = np.array(
+        [
+            pod.deleted_s - pod.created_s if pod.deleted_s > pod.created_s >= 0 else drawn[i]
+            for i, pod in enumerate(pods)
+        ],
+        np.float64,
+    )
+    lengths = np.minimum(lengths, np.quantile(lengths, 0.9))
+    work = float(sum(length * pod.demand_milli for length, pod in zip(lengths, pods, strict=True)))
+    gap = work / len(pods) / (_LOAD * capacity_milli)
+    order = sorted(range(len(pods)), key=lambda i: (pods[i].created_s, pods[i].name))
+    at = np.zeros(len(pods))
+    at[order] = np.arange(len(pods)) * gap + rng.exponential(gap, size=len(pods))
+    return [(float(when), float(length)) for when, length in zip(at, lengths, strict=True)]
 
 
-def busy_nodes(
-    nodes: Sequence[TraceNode], pods: Sequence[TracePod], times: Sequence[tuple[float, float]]
-) -> list[TraceNode]:
-    """Evenly chosen nodes with just the devices that the pods need on average."""
-    first, last = min(at for at, _ in times), max(at for at, _ in times)
-    work = sum(min(length, last - at) * pod.demand_milli for (at, length), pod in zip(times, pods, strict=True))
-    wanted = work / max(1.0, last - first) / _LOAD
-    have = sum(node.devices for node in nodes) * 1000
-    count = min(len(nodes), max(4, round(len(nodes) * wanted / have)))
-    return [nodes[int(i * len(nodes) / count)] for i in range(count)]
+class Queue:
+    """Waiting pods by shape, so that one refusal speaks for all of its kind."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[Ask, deque[float]] = {}
+        self.milli = 0
+
+    def add(self, ask: Ask, length: float) -> None:
+        self.kinds.setdefault(ask, deque()).append(length)
+        self.milli += ask.milli * ask.pieces
+
+    def pop(self, ask: Ask) -> float:
+        """The oldest of one shape; a shape that came first stays first until none of it waits."""
+        length = self.kinds[ask].popleft()
+        self.milli -= ask.milli * ask.pieces
+        if not self.kinds[ask]:
+            del self.kinds[ask]
+        return length
 
 
-def _advance(tally: Tally, grid: Grid, seconds: float, queue: deque[tuple[Ask, float]]) -> None:
+def _advance(tally: Tally, grid: Grid, seconds: float, queue: Queue) -> None:
     if seconds <= 0:
         return
     capacity = sum(grid.hardware.devices) * 1000
     held = capacity - grid.idle_milli
-    waiting = sum(ask.milli * ask.pieces for ask, _ in queue)
     tally.span += seconds
     tally.held += held * seconds
-    tally.queued += waiting * seconds
+    tally.queued += queue.milli * seconds
     # Idle capacity while somebody waits is stranded: it is there and cannot be used.
-    tally.stranded += min(waiting, capacity - held) * seconds
+    tally.stranded += min(queue.milli, capacity - held) * seconds
 
 
 def _drain(
-    queue: deque[tuple[Ask, float]], layout: Layout, running: list[tuple[float, int, Ask, Seat]],
-    clock: float, decisions: int, ticket: int,
-) -> tuple[int, int]:  # fmt: skip
-    """Let waiting pods in, oldest first; a shape that just failed is not tried again in this round."""
-    failed: set[Ask] = set()
-    for _ in range(len(queue)):
-        ask, length = queue.popleft()
-        seat = None if ask in failed else layout.seat(ask)
-        decisions += ask not in failed
-        if seat is None:
-            failed.add(ask)
-            queue.append((ask, length))
-            continue
-        ticket += 1
-        heapq.heappush(running, (clock + length, ticket, ask, seat))
+    queue: Queue,
+    layout: Layout,
+    running: list[tuple[float, int, Ask, Seat]],
+    clock: float,
+    decisions: int,
+    ticket: int,
+) -> tuple[int, int]:
+    """Let waiting pods in, the shapes that wait longest first."""
+    for ask in list(queue.kinds)[:_LOOKED_AT]:
+        while ask in queue.kinds:
+            decisions += 1
+            seat = layout.seat(ask)
+            if seat is None:
+                break
+            ticket += 1
+            heapq.heappush(running, (clock + queue.pop(ask), ticket, ask, seat))
     return decisions, ticket

@@ -25,7 +25,7 @@ from dure.place.prices import congestion_prices
 from dure.place.solver import Ascent
 
 DEVICES = 64
-CARBON_USD_PER_T = (0, 100, 400, 800, 1200, 1600, 2400)
+CARBON_USD_PER_T = (0, 100, 400, 800, 1600, 3200, 6400, 12800)
 PLACES = {"six": REGIONS[:6], "dirty": DIRTY, "twelve": REGIONS}
 
 

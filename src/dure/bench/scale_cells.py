@@ -27,7 +27,7 @@ THRESHOLDS: dict[str, tuple[float, ...]] = {
     "waiting": (1.0, 4.0),
 }
 KEDA_SIGNALS = ("inflight", "rate", "waiting")
-LOADS = (0.45, 0.6, 0.75, 0.9, 1.0, 1.1, 1.2, 1.35)
+LOADS = (0.4, 0.5, 0.6, 0.75, 0.95, 1.1, 1.2, 1.3)
 ORACLE_LOADS = (0.4, 0.55, 0.7, 0.85, 1.0, 1.15)
 
 

@@ -40,11 +40,15 @@ COMMANDS: dict[str, Entry] = {
     "render": Entry("dure.cli.render", "Make manifests for a cluster out of the fleet.", PEOPLE),
     "cluster": Entry("dure.cli.cluster", "Let member clusters join.", PROCESS),
     "agent": Entry("dure.cli.agent", "Run the agent and scheduler of one Kubernetes cluster.", PROCESS),
+    "scale": Entry("dure.cli.scale", "Tune autoscalers on recorded traffic.", PROCESS),
+    "front": Entry("dure.cli.front", "Route OpenAI-style requests by work and deadline.", PROCESS),
     "share": Entry("dure.cli.share", "Look at a shared device, and steer it.", PROCESS),
     "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
     "advise": Entry("dure.cli.advise", "What to rent for a model; what the fleet could save.", PEOPLE),
+    "gateway": Entry("dure.cli.gateway", "Choose Kueue queues for Jobs.", PROCESS),
+    "whatif": Entry("dure.cli.whatif", "The same workloads in a changed world, side by side.", BRAIN),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}

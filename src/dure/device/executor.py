@@ -25,6 +25,12 @@ from dure.model.errors import InvalidInput, NotFound, Temporary
 from dure.share.promise import Answered
 from dure.share.squad import Member, SquadSettings, Waiting, form
 
+MOST_SEGMENTS = 64
+CONTENDED_MS = 5.0
+"""A member's part of a squad while others wait: short, so that the order can change soon."""
+CALM_MS = 40.0
+"""The same while everyone who waits can run: long, since every hand-over costs a context switch."""
+
 Mode = Literal["squads", "threads", "turns"]
 
 
@@ -175,7 +181,9 @@ class Executor:
             return ()
         waiting = [self._waiting(name, heads[name]) for name in sorted(heads)]
         policy = self.tuner.policy
-        squad = form(waiting, policy, self._policies[policy], self.tuner.book, SquadSettings(free, 50, 5.0))
+        most_ms = CONTENDED_MS if len(waiting) > free else CALM_MS
+        settings = SquadSettings(free, MOST_SEGMENTS, most_ms)
+        squad = form(waiting, policy, self._policies[policy], self.tuner.book, settings)
         self._squads += 1
         members = tuple((m.tenant, m.segments, m.parts) for m in squad.members)
         self.record.add_squad(SquadRun(self._squads, self.now_ms(), policy, members, squad.predicted_ms))

@@ -7,6 +7,7 @@ executor's thread calls it.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -80,6 +81,11 @@ class Lane:
         self._process = self._spawn.Process(
             target=serve, args=(theirs, c.model, c.segments, self._cores, c.memory_mib), daemon=True
         )
-        self._process.start()
+        # Ctrl-C goes to the whole terminal group; the daemon alone decides when its tenants end.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self.starts += 1

@@ -37,7 +37,7 @@ class DataType(enum.StrEnum):
     INT8 = "int8"
 
 
-class SliceProfile(msgspec.Struct, frozen=True):
+class SliceProfile(msgspec.Struct, frozen=True, cache_hash=True):
     """One legal kind of slice. `compute_milli` is its share of the device's compute (SMs or cores)."""
 
     name: str
@@ -59,7 +59,7 @@ def _masks(slots: int, starts: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(((1 << slots) - 1) << start for start in starts)
 
 
-class Geometry(msgspec.Struct, frozen=True):
+class Geometry(msgspec.Struct, frozen=True, cache_hash=True):
     """`slots` is the width of the memory axis (8 on A100 and H100, 4 on A30)."""
 
     slots: int

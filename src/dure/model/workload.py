@@ -129,6 +129,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     `leaving_s` is set when a placement was taken back and its cluster has not yet confirmed that nothing of it is
     left; only then may the workload get another home. Money and carbon are accrued up to `billed_until_s`, so that
     no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes.
+    `look_again_s` is until when a hold stands without being asked again.
     """
 
     phase: Phase = Phase.PENDING
@@ -137,6 +138,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     generation: int = 0
     leaving_s: Instant | None = None
     held: tuple[Verdict, ...] = ()
+    look_again_s: Instant | None = None
     started_s: Instant | None = None
     finished_s: Instant | None = None
     done_s: Seconds = 0.0

@@ -194,10 +194,12 @@ def set_guard(guard: Ints, totals: Ints, needs: Ints) -> None:
 def run(
     cost: Ints, best: Ints, least: Ints, log: Ints, seen: Ints, mark: Ints, clock: Ints, asks: Ints, guard: Ints,
     hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints,
-    totals: Ints, needs: Ints, shapes: Ints, nodes: Ints, devices: Ints, bits: Ints,
+    totals: Ints, needs: Ints, shapes: Ints, nodes: Ints, devices: Ints, bits: Ints, patient: bool,
 ) -> Scalar:  # fmt: skip
-    """Decide and take a stream of demands: nodes[i] becomes -1 or the node. Answers how many were placed."""
-    placed = 0
+    """Decide and take a stream of demands: nodes[i] becomes -1 or the node. Answers how many were decided.
+
+    Without patience the first refusal ends the stream.
+    """
     for i in range(shapes.shape[0]):
         s = shapes[i]
         set_guard(guard, totals, needs)
@@ -207,9 +209,10 @@ def run(
         )  # fmt: skip
         nodes[i] = n
         if n < 0:
+            if not patient:
+                return i + 1
             continue
         bits[i] = take(hosts, devs, levels, value, rates, idles, step, scal, totals, n, asks[s], devices[i])
         log[clock[0] % log.shape[0]] = n
         clock[0] += 1
-        placed += 1
-    return placed
+    return shapes.shape[0]

@@ -127,17 +127,20 @@ class Grid:
             seats.append(Seat(int(nodes[i]), taken, int(bits[i])) if nodes[i] >= 0 else None)
         return seats
 
-    def run(self, shapes: Ints) -> tuple[Ints, Ints, Ints]:
-        """Decide and take for rows of the index: nodes (-1 where none), devices, slot bits."""
+    def run(self, shapes: Ints, *, patient: bool = True) -> tuple[Ints, Ints, Ints]:
+        """Decide and take for rows of the index: nodes (-1 where none), devices, slot bits.
+
+        Without patience the first refusal is the last decision, and the answer is no longer than that.
+        """
         self._own()
         nodes = np.full(shapes.shape[0], -1, np.int64)
         devices = np.full((shapes.shape[0], max(1, self.hardware.widest)), -1, np.int64)
         bits = np.zeros(shapes.shape[0], np.int64)
-        commit.run(
+        done = commit.run(
             *self.index, self.hosts, self.devs, *self.priced.tables, self.totals, self.needs,
-            shapes, nodes, devices, bits,
+            shapes, nodes, devices, bits, patient,
         )  # fmt: skip
-        return nodes, devices, bits
+        return nodes[:done], devices[:done], bits[:done]
 
     def seat_on(self, ask: Ask, node: int) -> Seat:
         """Take on a node that is known to fit, at its cheapest devices."""

@@ -7,16 +7,18 @@ Invariant: a pod counts once, when it is first seen.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
-from dure.model.accelerator import ShareMode
+from dure.model.accelerator import Geometry, ShareMode
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterState, Pod
+from dure.model.cluster import ClusterState, Node, Pod
 from dure.pack.kernels import WHOLE
 from dure.pack.mix import Mix, Shape
+from dure.pack.plain import PlainTables, plain_tables
 from dure.pack.slots import layout_values, steps
 from dure.pack.worth import USUAL, Hardware, Worth, WorthSettings, worth
 
-_LESSON = 64
+_LESSON = 512
 _WIDEST_GEOMETRY = 8
 
 
@@ -31,21 +33,42 @@ class Memory:
         self._seen: set[str] = set()
         self._learned = -1
         self._fleet: Hardware | None = None
+        self._hardware: Hardware | None = None
+        self._nodes: tuple[Node, ...] = ()
+        self._plain: tuple[Worth, PlainTables] | None = None
 
     def learn(self, state: ClusterState, catalogue: Catalogue) -> Worth:
         """Count the pods that are new, and make new prices when the fleet changed or enough has arrived."""
-        hardware, classes = hardware_of(state, catalogue)
-        if self.mix is None or classes != self.classes:
-            self.classes, self.mix, self._seen = classes, Mix(prior=_prior(state)), set()
-        for pod in sorted(state.pods, key=lambda pod: pod.uid):
-            if pod.uid not in self._seen:
-                self.mix.add(shape_of(pod, catalogue, classes))
-        self._seen = {pod.uid for pod in state.pods}
-        news = self.mix.arrivals - self._learned
-        if self.priced is None or hardware != self._fleet or news >= min(_LESSON, max(1, self._learned // 2)):
-            self.priced = worth(self.mix.shares(), self.mix.typical(), hardware, self.settings)
-            self._learned, self._fleet = self.mix.arrivals, hardware
+        if self._hardware is None or state.nodes != self._nodes:
+            self._nodes = state.nodes
+            self._hardware, classes = hardware_of(state, catalogue)
+            if self.mix is None or classes != self.classes:
+                self.classes, self.mix, self._seen, self.priced = classes, Mix(prior=_prior(state)), set(), None
+        assert self.mix is not None
+        new = sorted((pod for pod in state.pods if pod.uid not in self._seen), key=lambda pod: (pod.uid, pod.name))
+        for pod in new:
+            self.mix.add(shape_of(pod, catalogue, self.classes))
+        if new:
+            self._seen = {pod.uid for pod in state.pods}
+        if self.priced is None or self._due():
+            self.priced = worth(self.mix.shares(), self.mix.typical(), self._hardware, self.settings)
+            self._learned, self._fleet = self.mix.arrivals, self._hardware
         return self.priced
+
+    def tables(self) -> PlainTables:
+        """The prices in the form that single seats are scored with."""
+        assert self.priced is not None
+        if self._plain is None or self._plain[0] is not self.priced:
+            self._plain = (self.priced, plain_tables(self.priced.tables))
+        return self._plain[1]
+
+    def _due(self) -> bool:
+        """Prices hang on the mix; of the fleet only a change of its widest node makes the tables useless."""
+        assert self.mix is not None
+        assert self._hardware is not None
+        news = self.mix.arrivals - self._learned
+        wider = self._fleet is None or self._fleet.widest != self._hardware.widest
+        return wider or news >= min(_LESSON, max(8, self._learned // 2))
 
 
 def hardware_of(state: ClusterState, catalogue: Catalogue) -> tuple[Hardware, tuple[str, ...]]:
@@ -60,8 +83,9 @@ def hardware_of(state: ClusterState, catalogue: Catalogue) -> tuple[Hardware, tu
         known = catalogue.classes.get(name)
         geometry = (known.mig or known.vnpu) if known else None
         narrow = geometry is not None and geometry.slots <= _WIDEST_GEOMETRY
-        tables.append(steps(geometry) if geometry is not None and narrow else ())
-        values.append(tuple(layout_values(geometry, {})) if geometry is not None and narrow else ())
+        ways, worths = _slot_tables(geometry) if geometry is not None and narrow else ((), ())
+        tables.append(ways)
+        values.append(worths)
         slots.append(geometry.slots if geometry is not None and narrow else 0)
     widest = max((len(node.devices) for node in state.nodes), default=1)
     hardware = Hardware(
@@ -74,6 +98,11 @@ def hardware_of(state: ClusterState, catalogue: Catalogue) -> tuple[Hardware, tu
         layouts=tuple(values),
     )
     return hardware, classes
+
+
+@lru_cache(maxsize=64)
+def _slot_tables(geometry: Geometry) -> tuple[tuple[tuple[int, ...], ...], tuple[float, ...]]:
+    return steps(geometry), tuple(layout_values(geometry, {}))
 
 
 def shape_of(pod: Pod, catalogue: Catalogue, classes: tuple[str, ...]) -> Shape:

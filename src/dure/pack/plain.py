@@ -25,6 +25,20 @@ from dure.pack.kernels import (
 from dure.pack.worth import Tables
 
 
+class PlainTables(NamedTuple):
+    """The tables as lists: single figures of an array are slow to read from Python."""
+
+    levels: list[int]
+    value: list[list[list[int]]]
+    rates: list[list[list[int]]]
+    idles: list[list[int]]
+    scal: list[int]
+
+
+def plain_tables(t: Tables) -> PlainTables:
+    return PlainTables(t.levels.tolist(), t.value.tolist(), t.rates.tolist(), t.idles.tolist(), t.scal.tolist())
+
+
 class PlainNode(NamedTuple):
     """Free host CPU (thousandths) and memory (MiB), the type, and the code of each device."""
 
@@ -34,27 +48,31 @@ class PlainNode(NamedTuple):
     codes: tuple[int, ...]
 
 
-def potential(t: Tables, node: PlainNode) -> int:
+def potential(t: PlainTables, node: PlainNode) -> int:
     """Phi of a node in millionths of a device: idle capacity that typical demand cannot use, less what remainders are
     worth, plus host CPU and memory that will be missing beside the idle devices."""
-    level = bisect_right(t.levels.tolist(), node.cpu)
-    idle = sum(int(t.idles[node.typ, code]) for code in node.codes)
+    level = bisect_right(t.levels, node.cpu)
+    idles, values, rates = t.idles[node.typ], t.value[node.typ][level], t.rates[node.typ][level]
+    idle = sum(idles[code] for code in node.codes)
     whole = sum(code in (WHOLE, CUT0) for code in node.codes)
-    rates = t.rates[node.typ, level]
-    total = sum(int(t.value[node.typ, level, code]) for code in node.codes)
-    total += (int(rates[-1]) * idle >> SHIFT) - int(rates[whole])
-    short = sum(max(0, (int(rho) * idle >> SHIFT) - node.cpu) for rho in t.scal[RHO : RHO + BINS])
+    total = sum(values[code] for code in node.codes)
+    total += (rates[-1] * idle >> SHIFT) - rates[whole]
+    short = sum(max(0, (rho * idle >> SHIFT) - node.cpu) for rho in t.scal[RHO : RHO + BINS])
     total += short * (1000 // BINS)
-    ram = (int(t.scal[RAM_PER_DEVICE]) * idle >> SHIFT) - node.mem
+    ram = (t.scal[RAM_PER_DEVICE] * idle >> SHIFT) - node.mem
     if ram > 0:
-        total += ram * int(t.scal[RAM_PRICE]) >> 10
+        total += ram * t.scal[RAM_PRICE] >> 10
     if len(node.codes) >= t.scal[WIDE] and whole < len(node.codes):
-        total += int(t.scal[WIDE_PRICE])
+        total += t.scal[WIDE_PRICE]
     return total
 
 
-def step_cost(t: Tables, before: PlainNode, after: PlainNode) -> int:
-    """What going from one state of a node to the next costs, the pull towards full nodes included."""
-    idle = sum(int(t.idles[after.typ, code]) for code in after.codes)
-    pull = (int(t.scal[TIE_CPU]) * after.cpu >> SHIFT) + (int(t.scal[TIE_IDLE]) * idle >> SHIFT)
-    return potential(t, after) - potential(t, before) + pull
+def pull(t: PlainTables, after: PlainNode) -> int:
+    """The slight preference for nodes that are left with little."""
+    idle = sum(t.idles[after.typ][code] for code in after.codes)
+    return (t.scal[TIE_CPU] * after.cpu >> SHIFT) + (t.scal[TIE_IDLE] * idle >> SHIFT)
+
+
+def step_cost(t: PlainTables, before: PlainNode, after: PlainNode) -> int:
+    """What going from one state of a node to the next costs."""
+    return potential(t, after) - potential(t, before) + pull(t, after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -11,9 +11,8 @@ from dure.model.cluster import Pod, Slice
 from dure.model.tenant import Isolation
 from dure.model.units import WHOLE_MILLI
 from dure.pack.kernels import CUT0, ISOLATION_PRICE, SWITCH_PRICE, WHOLE
-from dure.pack.plain import PlainNode, step_cost
+from dure.pack.plain import PlainNode, PlainTables, potential, pull
 from dure.pack.room import DeviceRoom, NodeRoom
-from dure.pack.worth import Worth
 
 _CUT = (ShareMode.MIG, ShareMode.VNPU)
 
@@ -21,37 +20,39 @@ _CUT = (ShareMode.MIG, ShareMode.VNPU)
 class Scorer(msgspec.Struct, frozen=True):
     """Prices and the order of classes they were made for."""
 
-    priced: Worth
+    tables: PlainTables
     classes: tuple[str, ...]
 
-    def cost(self, pod: Pod, room: NodeRoom, parts: Iterable[Slice]) -> int:
-        """Millionths of a device; smaller is better. The room is as before on return."""
-        taken = tuple(parts)
-        changes = sum(self._upkeep(pod, room.devices[part.device], part) for part in taken)
-        before = self._node(room)
-        room.take(pod, taken)
-        after = self._node(room)
-        room.give_back(pod, taken)
-        return step_cost(self.priced.tables, before, after) + changes
+    def costs(self, pod: Pod, room: NodeRoom, seats: Sequence[tuple[Slice, ...]]) -> list[int]:
+        """Millionths of a device for each seat on one node; smaller is better. The room is as before on return."""
+        before = potential(self.tables, self._node(room))
+        found = []
+        for parts in seats:
+            changes = sum(self._upkeep(pod, room.devices[part.device], part) for part in parts)
+            room.take(pod, parts)
+            after = self._node(room)
+            room.give_back(pod, parts)
+            found.append(potential(self.tables, after) - before + pull(self.tables, after) + changes)
+        return found
 
     def _node(self, room: NodeRoom) -> PlainNode:
         devices = tuple(room.devices.values())
         name = devices[0].device.class_name if devices else ""
         typ = self.classes.index(name) if name in self.classes else 0
-        widest = self.priced.tables.rates.shape[2] - 2
+        widest = len(self.tables.rates[0][0]) - 2
         codes = tuple(code_of(device) for device in devices[:widest])
         return PlainNode(room.cpu_milli, room.memory_mib, typ, codes)
 
     def _upkeep(self, pod: Pod, device: DeviceRoom, part: Slice) -> int:
         """A change of mode costs a drain and a restart of the sharing; a fence costs the neighbours."""
-        scal = self.priced.tables.scal
+        scal = self.tables.scal
         cost = 0
         if device.mode is not part.mode and ShareMode.EXCLUSIVE not in (device.mode, part.mode):
-            cost += int(scal[SWITCH_PRICE])
+            cost += scal[SWITCH_PRICE]
         elif device.mode is not part.mode:
-            cost += int(scal[SWITCH_PRICE]) // 4
+            cost += scal[SWITCH_PRICE] // 4
         if pod.isolation is not Isolation.SHARED and device.empty:
-            cost += int(scal[ISOLATION_PRICE])
+            cost += scal[ISOLATION_PRICE]
         return cost
 
 

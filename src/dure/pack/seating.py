@@ -56,8 +56,8 @@ def world_of(
     state: ClusterState, catalogue: Catalogue, memory: Memory | None = None, settings: PackSettings = USUAL
 ) -> World:
     memory = memory if memory is not None else Memory()
-    priced = memory.learn(state, catalogue)
-    return World(state, catalogue, rooms_of(state, catalogue), Scorer(priced, memory.classes), settings)
+    memory.learn(state, catalogue)
+    return World(state, catalogue, rooms_of(state, catalogue), Scorer(memory.tables(), memory.classes), settings)
 
 
 def seat_gang(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | None:
@@ -115,8 +115,7 @@ def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoo
         if isinstance(answers, Verdict):
             continue
         spread = _spread(room, crowd)
-        for parts in answers:
-            cost = world.scorer.cost(pod, room, parts)
+        for parts, cost in zip(answers, world.scorer.costs(pod, room, answers), strict=True):
             rank = (room not in gang_nodes if gang_nodes else False, spread, cost, room.cpu_milli, room.memory_mib)
             # Only nodes in the very same state tie now; the name then picks between equals.
             named = (*rank, room.node.name, parts[0].device if parts else "")

@@ -103,11 +103,14 @@ def quote(
     price = direct_price(series.price, devices, starts, ends)
     per_late_s = settings.late_hour_factor * price / max(run_s, 1.0)
     sla = lateness(workload, settings, submitted_s, starts, run_s, per_late_s)
-    sla = sla + settings.latency_miss_factor * price * latency_misses(workload, option.cluster.latency_ms)
+    if misses := latency_misses(workload, option.cluster.latency_ms):
+        sla = sla + settings.latency_miss_factor * price * misses
     cold_s = snapshot.catalogue.load_s(workload.model) if option.pool.warm.get(workload.model, 0) > 0 else 0.0
 
+    rate = _rate(rates, tariff.currency)
+
     def own(amount: Floats) -> Floats:
-        return np.asarray(amount * _rate(rates, tariff.currency))
+        return amount if rate == 1.0 else np.asarray(amount * rate)
 
     return Quote(
         starts=starts,
@@ -181,6 +184,8 @@ def lateness(
     if workload.deadline_s is None:
         return np.zeros_like(starts)
     due_s = submitted_s + workload.deadline_s
+    if starts[-1] + settings.duration_high * run_s <= due_s:
+        return np.zeros_like(starts)
     late = np.zeros_like(starts)
     for factor, chance in zip((settings.duration_low, 1.0, settings.duration_high), QUANTILE_CHANCE, strict=True):
         late += chance * np.maximum(0.0, starts + factor * run_s - due_s)

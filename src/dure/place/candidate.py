@@ -17,7 +17,7 @@ from dure.model.demand import Demand, on_class
 from dure.model.policy import Verb
 from dure.model.reason import Verdict
 from dure.model.snapshot import Snapshot
-from dure.model.tenant import Tenant, TenantUsage
+from dure.model.tenant import Budget, Tenant, TenantUsage
 from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Milli
 from dure.model.workload import WorkloadRecord, WorkloadType
 from dure.place.bill import Quote, quote, run_time
@@ -26,6 +26,8 @@ from dure.place.instance import Floats
 from dure.place.option import Option, World, options, world_of
 from dure.place.room import PoolRoom
 from dure.place.settings import PlaceSettings, settings_of
+
+NO_BUDGET = Budget()
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -48,7 +50,8 @@ class Candidate(msgspec.Struct, frozen=True):
 class Cycle:
     """What one run of `place` knows and keeps while it gives room away."""
 
-    def __init__(self, snapshot: Snapshot, waiting: tuple[WorkloadRecord, ...]) -> None:
+    def __init__(self, snapshot: Snapshot, waiting: tuple[WorkloadRecord, ...], *, all_bills: bool = False) -> None:
+        self.all_bills = all_bills
         self.snapshot = snapshot
         self.settings: PlaceSettings = settings_of(snapshot.policy(Verb.PLACE))
         self.world: World = world_of(snapshot, self.settings.horizon_h + _longest_h(waiting))
@@ -77,33 +80,45 @@ class Cycle:
         if clash is not None:
             return Candidate(option, demand, None, clash)
         room = self.rooms[option.pool.cluster, option.pool.name]
+        later = self._may_wait(record)
+        full = None if later else room.clash(demand, option.replicas, option.profile.memory_mib)
+        if full is not None and not self.all_bills:
+            # No room now and no later start: nobody will ask for the bill.
+            return Candidate(option, demand, None, full)
         if room.boots(demand, option.replicas):
             option = msgspec.structs.replace(option, start_s=option.start_s + option.pool.boot_s)
         starts = self._starts(record, option)
         priced = quote(
             spec, option, self.snapshot, self.settings, record.status.submitted_s, starts, done_s=record.status.done_s
         )
-        return Candidate(option, demand, priced, None, self.now_clash(record, option, demand, priced.bill(0)))
+        candidate = Candidate(option, demand, priced, None)
+        return msgspec.structs.replace(candidate, now_clash=self.now_clash(record, candidate))
 
-    def now_clash(self, record: WorkloadRecord, option: Option, demand: Demand, bill: Bill) -> Verdict | None:
+    def now_clash(self, record: WorkloadRecord, candidate: Candidate) -> Verdict | None:
         """Quota, budgets and room as they are at this point of the cycle."""
+        option, demand = candidate.option, candidate.demand
         tenant, usage = self.tenant(record.spec.tenant), self.usage_of(record.spec.tenant)
         room = self.rooms[option.pool.cluster, option.pool.name]
-        return (
-            quota_clash(option, demand, tenant, usage)
-            or budget_clash(option, tenant, usage, bill)
-            or room.clash(demand, option.replicas, option.profile.memory_mib)
+        clash = quota_clash(option, demand, tenant, usage) or room.clash(
+            demand, option.replicas, option.profile.memory_mib
         )
+        if clash is not None or tenant.budget == NO_BUDGET:
+            return clash
+        return budget_clash(option, tenant, usage, candidate.bill(0))
 
     def _starts(self, record: WorkloadRecord, option: Option) -> Floats:
         spec, now_s = record.spec, self.snapshot.now_s
-        if not spec.deferrable or spec.deadline_s is None or spec.type is WorkloadType.SERVING:
+        if spec.deadline_s is None or not self._may_wait(record):
             return np.array([option.start_s])
         due_s = record.status.submitted_s + spec.deadline_s
         slow_s = self.settings.duration_high * run_time(spec, option.speed, record.status.done_s)
         hours = (now_s // HOUR_S + np.arange(1, self.settings.horizon_h)) * HOUR_S
         later = hours[(hours > option.start_s) & (hours + slow_s <= due_s)]
         return np.concatenate([[option.start_s], later])
+
+    def _may_wait(self, record: WorkloadRecord) -> bool:
+        spec = record.spec
+        return spec.deferrable and spec.deadline_s is not None and spec.type is not WorkloadType.SERVING
 
     def take(self, record: WorkloadRecord, candidate: Candidate, bill: Bill) -> None:
         """Book a placement of this cycle, so that the next decision sees what is left."""

@@ -20,11 +20,13 @@ class Integral(msgspec.Struct, frozen=True):
     sums: Floats
 
     def between(self, start_s: Floats, end_s: Floats) -> Floats:
-        """Value x hours over each span; the value of the last hour goes on beyond the last knot."""
-        return np.asarray(self._upto(end_s) - self._upto(start_s))
+        """Value x hours over each span (spans in order of time); the last hour's value goes on beyond the knots."""
+        return self._upto(end_s) - self._upto(start_s)
 
     def _upto(self, at_s: Floats) -> Floats:
         inside = np.interp(at_s, self.knots, self.sums)
+        if at_s[-1] <= self.knots[-1]:
+            return inside
         rate = self.sums[-1] - self.sums[-2]
         return np.asarray(inside + np.maximum(0.0, at_s - self.knots[-1]) / HOUR_S * rate)
 
@@ -34,10 +36,13 @@ class CarbonIntegral(msgspec.Struct, frozen=True):
 
     known: Integral
     hours: Integral
+    complete: bool = False
 
     def mean(self, start_s: Floats, end_s: Floats, otherwise: float) -> tuple[Floats, Floats]:
         """Mean g/kWh of each span and the share of it that is known; `otherwise` where nothing is."""
         span_h = np.maximum((end_s - start_s) / HOUR_S, 1e-9)
+        if self.complete and end_s[-1] <= self.known.knots[-1]:
+            return self.known.between(start_s, end_s) / span_h, np.ones_like(span_h)
         known_h = self.hours.between(start_s, end_s)
         mean = np.where(known_h > 1e-9, self.known.between(start_s, end_s) / np.maximum(known_h, 1e-9), otherwise)
         return mean, np.minimum(1.0, known_h / span_h)
@@ -60,6 +65,7 @@ def carbon_integral(series: CarbonSeries | None, now_s: Instant, hours: int) -> 
     return CarbonIntegral(
         Integral(knots, _running(np.where(unknown, 0.0, values))),
         Integral(knots, _running(np.where(unknown, 0.0, 1.0))),
+        complete=not unknown.any(),
     )
 
 

@@ -27,7 +27,7 @@ def move(snapshot: Snapshot, record: WorkloadRecord) -> Move | Hold:
     if home is None:
         where = record.name
         return Hold(record.name, (Verdict(where, Reason.MOVE_NOT_WORTH_IT, "a home to move from", "it has none"),))
-    cycle = Cycle(snapshot, (record,))
+    cycle = Cycle(snapshot, (record,), all_bills=True)
     here = f"{home.cluster}/{home.pool}"
     candidates = [one for one in cycle.candidates(record) if one.quote is not None]
     stay = next((one.bill(0) for one in candidates if one.where == here), None)

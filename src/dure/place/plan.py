@@ -27,6 +27,8 @@ from dure.place.option import Option
 from dure.place.plain import plain_insert
 from dure.place.solve import PLAIN_OPTIONS, solve
 
+WAITS_ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR)
+
 
 class Offer(msgspec.Struct, frozen=True):
     """An option with its bill, or the verdict that rules it out."""
@@ -45,10 +47,12 @@ def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     policy = snapshot.policy(Verb.PLACE)
     if policy.paused:
         return tuple(_paused(record, policy.name) for record in sorted(waiting, key=lambda one: one.name))
-    cycle = Cycle(snapshot, waiting)
-    batch = batch_of(cycle, waiting)
+    asleep = tuple(_asleep(record) for record in waiting if _sleeps(record, snapshot.now_s))
+    awake = tuple(record for record in waiting if not _sleeps(record, snapshot.now_s))
+    cycle = Cycle(snapshot, awake)
+    batch = batch_of(cycle, awake)
     chosen = _solved(cycle, batch)
-    return tuple(_decision(cycle, batch, job, int(chosen[job])) for job in batch.order)
+    return (*(_decision(cycle, batch, job, int(chosen[job])) for job in batch.order), *asleep)
 
 
 def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]:
@@ -56,12 +60,23 @@ def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]
 
     A pool appears once for now and once more for a later hour that would be cheaper.
     """
-    cycle = Cycle(snapshot, (record,))
+    cycle = Cycle(snapshot, (record,), all_bills=True)
     offers: list[tuple[tuple[bool, float, str, Instant], Offer]] = []
     for candidate in cycle.candidates(record):
         offers += _offers(cycle, candidate)
     offers.sort(key=lambda pair: pair[0])
     return tuple(offer for _, offer in offers)
+
+
+def _sleeps(record: WorkloadRecord, now_s: Instant) -> bool:
+    """Waits on purpose for a better hour, and this hour was already looked at."""
+    again_s = record.status.look_again_s
+    waits = any(verdict.reason in WAITS_ON_PURPOSE for verdict in record.status.held)
+    return waits and again_s is not None and now_s < again_s
+
+
+def _asleep(record: WorkloadRecord) -> Hold:
+    return Hold(record.name, record.status.held, until_s=record.status.look_again_s)
 
 
 def _offers(cycle: Cycle, candidate: Candidate) -> list[tuple[tuple[bool, float, str, Instant], Offer]]:
@@ -109,7 +124,7 @@ def _decision(cycle: Cycle, batch: Batch, job: int, chosen: int) -> Decision:
     candidate = candidates[choice.candidate]
     if choice.start > 0:
         return _waits(cycle, record, candidates, candidate, choice.start)
-    clash = cycle.now_clash(record, candidate.option, candidate.demand, candidate.bill(0))
+    clash = cycle.now_clash(record, candidate)
     if clash is not None:
         # The solver counts devices; whole nodes may be more broken up than that.
         other = _next_best(cycle, record, candidates)
@@ -123,8 +138,7 @@ def _next_best(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate
     fitting = [
         candidate
         for candidate in candidates
-        if candidate.quote is not None
-        and cycle.now_clash(record, candidate.option, candidate.demand, candidate.bill(0)) is None
+        if candidate.quote is not None and cycle.now_clash(record, candidate) is None
     ]
     return min(fitting, key=lambda one: (_steer(cycle, one)[0], one.where), default=None)
 
@@ -152,14 +166,16 @@ def _waits(
     verdict = Verdict(
         candidate.where, reason, f"{show(then.total)} from {hour:02d}:00 UTC", f"{show(now.total)} if started now"
     )
-    return Hold(record.name, (verdict,), until_s=start_s)
+    # Prices and grids are new every hour: that is when it is worth looking again.
+    next_hour_s = (cycle.snapshot.now_s // HOUR_S + 1) * HOUR_S
+    return Hold(record.name, (verdict,), until_s=min(start_s, next_hour_s))
 
 
 def _held(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
     """One verdict per pool: what rules it out, or that others come first there."""
     verdicts = []
     for candidate in candidates:
-        clash = candidate.clash or cycle.now_clash(record, candidate.option, candidate.demand, candidate.bill(0))
+        clash = candidate.clash or cycle.now_clash(record, candidate)
         fair = Verdict(candidate.where, Reason.FAIR_SHARE, "its turn", f"others come first on {candidate.where}")
         verdicts.append(clash or fair)
     return tuple(verdicts)

@@ -35,6 +35,13 @@ class Draft:
     def changed(self) -> bool:
         return self.status is not self.before.status and self.status != self.before.status
 
+    def rests(self, now_s: Instant) -> bool:
+        """Nothing to decide: it has ended, or it waits for a better hour that has not come."""
+        patient = (
+            self.status.phase.waits and self.status.look_again_s is not None and self.status.look_again_s > now_s
+        )
+        return patient or self.status.phase.ended
+
     def due(self, now_s: Instant) -> bool:
         """Whether it has to be billed: now and then while it runs, and when it leaves or ends."""
         if self.status.placement is None or not _holds(self.before.status):
@@ -67,7 +74,10 @@ def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: str, now
         status = _next(draft.status, decision, now_s)
         if status == draft.status:
             continue
+        again_only = msgspec.structs.replace(status, look_again_s=draft.status.look_again_s) == draft.status
         draft.status = status
+        if again_only:
+            continue
         tenant = draft.before.spec.tenant
         draft.entries.append(JournalEntry(0, now_s, digest, decision, tenant, _cluster(decision)))
 
@@ -81,14 +91,17 @@ def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> Workloa
             placement=placement,
             generation=placement.generation,
             held=(),
+            look_again_s=None,
             billed_until_s=now_s,
             requests_before=status.requests,
             requests_good_before=status.requests_good,
             message="",
         )
-    if isinstance(decision, Hold) and _codes(decision.verdicts) != _codes(status.held):
-        return msgspec.structs.replace(status, phase=Phase.HELD, held=decision.verdicts)
-    return status if status.phase is Phase.HELD else msgspec.structs.replace(status, phase=Phase.HELD)
+    if not isinstance(decision, Hold):
+        return status
+    same = _codes(decision.verdicts) == _codes(status.held)
+    held = status.held if same else decision.verdicts
+    return msgspec.structs.replace(status, phase=Phase.HELD, held=held, look_again_s=decision.until_s)
 
 
 def _codes(verdicts: tuple[Verdict, ...]) -> set[tuple[str, str]]:

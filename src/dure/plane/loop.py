@@ -14,7 +14,7 @@ from dure.model.decision import Decision
 from dure.model.errors import Conflict
 from dure.model.report import Report
 from dure.model.snapshot import Snapshot, digest
-from dure.model.units import Instant
+from dure.model.units import HOUR_S, Instant
 from dure.model.workload import WorkloadRecord
 from dure.plane.apply import Draft, decided
 from dure.plane.billing import billed
@@ -55,7 +55,7 @@ class Plane:
         reports = self.store.list_reports()
         drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
         self._fold(drafts, reports, now_s)
-        records = tuple(draft.record for draft in drafts if not draft.status.phase.ended)
+        records = tuple(draft.record for draft in drafts if not draft.rests(now_s))
         seen = self._seen(records, reports, now_s)
         if seen != self._looked_at or any(draft.due(now_s) for draft in drafts):
             snapshot = self.observer.snapshot(now_s, records, reports)
@@ -82,9 +82,9 @@ class Plane:
                 draft.status = fold(record, by_cluster.get(home.cluster), seen.get((home.cluster, record.uid)), now_s)
 
     def _seen(self, records: Sequence[WorkloadRecord], reports: Sequence[Report], now_s: Instant) -> bytes:
-        """What a decision depends on, cheaply: who waits, what each pool has free, the ten minutes it is."""
+        """What a decision depends on, cheaply: who waits, what each pool has free, the hour it is."""
         waiting = [record.uid for record in records if record.status.phase.waits]
         if not waiting:
             return b""
         rooms = [pool for report in reports for pool in report.pools]
-        return msgspec.json.encode((waiting, rooms, int(now_s // 600)))
+        return msgspec.json.encode((waiting, rooms, int(now_s // HOUR_S)))

@@ -80,6 +80,12 @@ class Forecaster:
         level = max(mean, float(np.mean(self.series[-self.windows[-1] :])) * 0.1, 1e-9)
         return Forecast(mean, max(0.0, mean + level * float(np.quantile(recent, q))), True, ratio)
 
+    def peakiness(self) -> float:
+        """The five-minute peak over the five-minute mean, over the last hour: how bursty the demand is."""
+        recent = self.rows[-round(3600.0 / self.settings.step_s) :]
+        mean = sum(float(row[2]) for row in recent[::12])
+        return sum(float(row[6]) for row in recent[::12]) / mean if mean > 0.0 else 1.0
+
     def _memory(self) -> int:
         return round(self.settings.memory_s / self.settings.step_s)
 

@@ -25,12 +25,18 @@ class WorkModel(msgspec.Struct, frozen=True):
 
 
 class ServingSettings(msgspec.Struct, frozen=True):
-    """`load` is the demand one replica may carry; `quantile` how safe the forecast floor is."""
+    """`load` is the demand one replica may carry; `quantile` how safe the forecast floor is.
+
+    The hold grows from `hold_s` to `burst_hold_s` as the five-minute peak over the five-minute mean goes through
+    `bursty`: a service that falls silent and comes back at full height must not give its replicas away.
+    """
 
     boot_s: float
     load: float = 1.0
-    quantile: float = 0.8
-    hold_s: float = 180.0
+    quantile: float = 0.97
+    hold_s: float = 30.0
+    burst_hold_s: float = 600.0
+    bursty: tuple[float, float] = (1.45, 1.75)
     backlog_s: float = 60.0
     demand_s: float = 30.0
     step_s: float = 5.0
@@ -94,10 +100,8 @@ class ServingPolicy:
 
     def _floor(self) -> float:
         """The forecast's quantile, or zero while it is off; trust is lost and won back with a gap between."""
-        if not self.settings.forecast:
-            return 0.0
         forecast = self.forecaster.feed(self.series[-1], self.settings.quantile)
-        if not forecast.trusted:
+        if not forecast.trusted or not self.settings.forecast:
             return 0.0
         limit = self.settings.distrust if self.forecast_on else self.settings.trust
         self.forecast_on = forecast.error_ratio <= limit
@@ -105,15 +109,22 @@ class ServingPolicy:
 
     def _held(self, wanted: int, target: int, demand: float, floor: float, by_forecast: bool) -> Wish:
         self.wishes.append(wanted)
-        recent = self.wishes[-max(1, round(self.settings.hold_s / self.settings.step_s)) :]
+        steps = max(1, round(self._hold_s() / self.settings.step_s))
+        recent = self.wishes[-steps:]
         if wanted > target:
             reason = "ForecastFloor" if by_forecast else "DemandAbove"
             return Wish(wanted, reason, demand, floor, self.forecast_on)
         lowest = max(recent)
-        if lowest < target and len(recent) == max(1, round(self.settings.hold_s / self.settings.step_s)):
+        if lowest < target and len(recent) == steps:
             return Wish(lowest, "DemandBelow", demand, floor, self.forecast_on)
         reason = "Steady" if self.forecast_on or not self.settings.forecast else "SteadyForecastOff"
         return Wish(target, reason, demand, floor, self.forecast_on)
+
+    def _hold_s(self) -> float:
+        """How long a wish is remembered: short for smooth services, long for bursty ones."""
+        low, high = self.settings.bursty
+        share = (self.forecaster.peakiness() - low) / (high - low)
+        return self.settings.hold_s + min(max(share, 0.0), 1.0) * (self.settings.burst_hold_s - self.settings.hold_s)
 
 
 class _Slow:

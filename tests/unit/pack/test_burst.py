@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from itertools import pairwise
 
 from dure.pack.burst import BurstState, LatencySample, burst, instances, trend
 
@@ -37,7 +37,7 @@ def test_slices_go_back_one_at_a_time_and_only_after_calm() -> None:
         history.append(state.extra)
     assert history[0] == 3
     assert history[-1] == 0
-    assert all(before - after in (0, 1) for before, after in itertools.pairwise(history))
+    assert all(before - after in (0, 1) for before, after in pairwise(history))
 
 
 def test_latency_that_hovers_around_the_threshold_does_not_flap() -> None:

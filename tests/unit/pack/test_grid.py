@@ -35,7 +35,7 @@ from dure.pack.kernels import (
     WHOLE,
     node_cost,
 )
-from dure.pack.plain import PlainNode, step_cost
+from dure.pack.plain import PlainNode, plain_tables, step_cost
 from tests.unit.pack.worlds import A100, ASKS, HOSTS, grid_of
 
 STREAM = st.lists(ASKS, min_size=1, max_size=14)
@@ -123,7 +123,7 @@ def plain_cost(grid: Grid, n: int, ask: Ask) -> int | None:
         return None
     codes = [int(code) for code in grid.devs[first : first + size, D_CODE]]
     before = PlainNode(cpu, mem, typ, tuple(codes))
-    t = grid.priced.tables
+    t = plain_tables(grid.priced.tables)
     if ask.mode == EXCLUSIVE:
         able = [
             d

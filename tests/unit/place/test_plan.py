@@ -15,7 +15,7 @@ from dure.model.reason import Reason
 from dure.model.snapshot import Snapshot, Weights
 from dure.model.tenant import Budget, Isolation, Tenant, TenantUsage
 from dure.model.units import MICROS
-from dure.model.workload import AcceptedClass
+from dure.model.workload import AcceptedClass, Phase
 from dure.place import options_for, place
 from tests.fixtures.small_world import fraction, service, training
 from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
@@ -81,7 +81,25 @@ def test_a_deferrable_job_waits_for_the_cheap_hours_inside_its_deadline() -> Non
     decision = only(place(world))
     assert reasons(decision) == {Reason.WAITING_FOR_CHEAPER_HOUR}
     assert isinstance(decision, Hold)
-    assert decision.until_s == NOW_S + 4 * HOUR
+    assert "04:00" in decision.verdicts[0].wanted
+    assert decision.until_s == NOW_S + HOUR
+
+
+def test_one_that_waits_on_purpose_is_left_in_peace_until_the_next_hour() -> None:
+    dear_first = (5000,) * 4 + (500,) * 164
+    sleeper = record(training(classes=BIG_ONLY, duration_s=HOUR), deadline_s=12 * HOUR)
+    world = snapshot((sleeper,), pools=(pool("a"),), tariffs=(tariff("a", dear_first),))
+    first = only(place(world))
+    assert isinstance(first, Hold)
+    status = msgspec.structs.replace(
+        sleeper.status, phase=Phase.HELD, held=first.verdicts, look_again_s=first.until_s
+    )
+    held = msgspec.structs.replace(sleeper, status=status)
+    cheap_now = msgspec.structs.replace(world, records=(held,), tariffs=(tariff("a", 1),), now_s=NOW_S + 600)
+    assert only(place(cheap_now)) == first
+    clusters = (msgspec.structs.replace(world.clusters[0], observed_s=NOW_S + HOUR),)
+    later = msgspec.structs.replace(cheap_now, now_s=NOW_S + HOUR, clusters=clusters)
+    assert homes(place(later)) == {"train": "a"}
 
 
 def test_it_does_not_wait_when_a_slow_run_would_then_miss_the_deadline() -> None:

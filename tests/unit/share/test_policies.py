@@ -73,7 +73,7 @@ def test_slack_guarded_lets_a_deadline_pass_before_shorter_work() -> None:
 
 
 def test_slack_guarded_does_not_hold_everyone_up_for_a_lost_request() -> None:
-    short, lost = (True, 2.0, 1.0, 0.0, 500.0, 1.0), (True, 9.0, 1.0, 30.0, 10.0, 1.0)
+    short, lost = (True, 1.0, 1.0, 0.0, 500.0, 1.0), (True, 9.0, 1.0, 12.0, 10.0, 1.0)
     assert places(POLICIES["slack-guarded"], [short, lost]) == [0, 1]
 
 

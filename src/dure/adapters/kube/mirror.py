@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -17,7 +18,7 @@ import structlog
 
 from dure.adapters.kube.objects import Meta
 from dure.adapters.kube.rest import PAGE, Api, Gone, Watch
-from dure.model.errors import DureError, NotAllowed, Temporary
+from dure.model.errors import NotAllowed, Temporary
 from dure.model.units import Seconds
 
 # A server ends a watch after this long; a little chance keeps many watchers from coming back together.
@@ -74,9 +75,10 @@ class Mirror(Generic[K]):
         self._synced = threading.Event()
         self._stopped = threading.Event()
         self._stream: Watch | None = None
-        self._failure: DureError | None = None
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
         self.relists = 0
+        self._heard_s: float | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -98,6 +100,13 @@ class Mirror(Generic[K]):
         if isinstance(self._failure, NotAllowed):
             raise self._failure
         raise Temporary(f"no list of {self.path} after {timeout_s:g} s: {self._failure or 'no answer'}")
+
+    @property
+    def stale_s(self) -> Seconds:
+        """0 while the watch is open, else the time since it was; infinite before the first one."""
+        if self._stream is not None:
+            return 0.0
+        return float("inf") if self._heard_s is None else time.monotonic() - self._heard_s
 
     def objects(self) -> dict[str, K]:
         with self._lock:
@@ -129,9 +138,10 @@ class Mirror(Generic[K]):
                 pause_s = FIRST_PAUSE_S
             except Gone:
                 self._version = ""
-            except DureError as error:
+            except Exception as error:
+                # Whatever it was, a line cut off in the middle or a bug: a mirror that stands still would be worse.
                 self._failure = error
-                if not isinstance(error, Temporary):
+                if not isinstance(error, Temporary) and not self._stopped.is_set():
                     _log.warning("watch failed, trying again", path=self.path, error=str(error))
                 # A restarted server may forbid everything for a moment; jitter keeps clients from coming at once.
                 self._stopped.wait(pause_s * random.uniform(0.5, 1.5))
@@ -178,6 +188,7 @@ class Mirror(Generic[K]):
                 self._take(msgspec.json.decode(line, type=_Event))
         finally:
             self._stream = None
+            self._heard_s = time.monotonic()
 
     def _take(self, event: _Event) -> None:
         if event.type == "ERROR":

@@ -79,9 +79,9 @@ def requests_of(found: KubePod) -> dict[str, int]:
     CPU in milli, memory in MiB, everything else in pieces.
     """
     sidecars = [one for one in found.spec.init_containers if one.restart_policy == "Always"]
-    total = _sum(one.resources.requests or one.resources.limits for one in (*found.spec.containers, *sidecars))
+    total = _sum({**one.resources.limits, **one.resources.requests} for one in (*found.spec.containers, *sidecars))
     for one in found.spec.init_containers:
-        for name, wanted in _sum([one.resources.requests or one.resources.limits]).items():
+        for name, wanted in _sum([{**one.resources.limits, **one.resources.requests}]).items():
             total[name] = max(total.get(name, 0), wanted)
     for name, wanted in _sum([found.spec.overhead]).items():
         total[name] = total.get(name, 0) + wanted

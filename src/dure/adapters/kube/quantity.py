@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
@@ -43,12 +44,12 @@ def count(text: str) -> int:
 
 def milli(text: str) -> Milli:
     """Rounded up, as the API server does with what it cannot express."""
-    return -int(-amount(text) * 1000 // 1)
+    return math.ceil(amount(text) * 1000)
 
 
 def mib(text: str) -> MiB:
     """A request is rounded up to whole MiB."""
-    return -int(-amount(text) // (1 << 20))
+    return math.ceil(amount(text) / (1 << 20))
 
 
 def mib_down(text: str) -> MiB:

@@ -7,7 +7,7 @@ structs, because an agent reads thousands of pods and needs a dozen fields of ea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -21,6 +21,7 @@ from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, Not
 
 Json = dict[str, Any]
 T = TypeVar("T")
+Acting = Sequence[tuple[str, str]]
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -86,8 +87,9 @@ class Api:
     def get(self, path: str, kind: type[T], **params: str) -> T:
         return msgspec.json.decode(self._send("GET", path, params=params).content, type=kind)
 
-    def post(self, path: str, body: Any, kind: type[T]) -> T:
-        return msgspec.json.decode(self._send("POST", path, body).content, type=kind)
+    def post(self, path: str, body: Any, kind: type[T], acting: Acting = ()) -> T:
+        """`acting` are the headers that name on whose behalf this is done (user impersonation)."""
+        return msgspec.json.decode(self._send("POST", path, body, acting=acting).content, type=kind)
 
     def send(self, path: str, body: Any) -> None:
         """POST of something whose answer tells nothing."""
@@ -103,11 +105,11 @@ class Api:
             params["dryRun"] = "All"
         return msgspec.json.decode(self._send("PATCH", path, body, APPLY, params).content, type=kind)
 
-    def delete(self, path: str, *, propagation: str = "Background", uid: str = "") -> None:
-        """Fine if it is gone already."""
+    def delete(self, path: str, *, propagation: str = "Background", uid: str = "", version: str = "") -> None:
+        """Fine if it is gone already. With `uid` and `version` only that very state of it; else `Conflict`."""
         body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if uid:
-            body["preconditions"] = {"uid": uid}
+            body["preconditions"] = {"uid": uid, **({"resourceVersion": version} if version else {})}
         try:
             self._send("DELETE", path, body)
         except NotFound:
@@ -128,9 +130,16 @@ class Api:
         return Watch(response)
 
     def _send(
-        self, method: str, path: str, body: Any = None, content: str = "", params: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content: str = "",
+        params: dict[str, str] | None = None,
+        acting: Acting = (),
     ) -> httpx2.Response:
-        headers = {"Content-Type": content or "application/json"} if body is not None else {}
+        headers = [("Content-Type", content or "application/json")] if body is not None else []
+        headers += acting
         data = msgspec.json.encode(body) if body is not None else None
         try:
             response = self._http.request(method, path, content=data, headers=headers, params=params or {})

@@ -8,6 +8,7 @@ once. Messages are tuples over a pipe; `serve` is the process's main function.
 from __future__ import annotations
 
 import resource
+import signal
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,6 +26,7 @@ RUNTIME_MIB = 2048
 
 def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int) -> None:
     """Load the model, say ("ready", times), then answer every ("run", request, inputs, first, last, threads)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit(memory_mib)
     try:
         runner = Runner(Path(path), pieces, cores)

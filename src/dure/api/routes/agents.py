@@ -86,10 +86,11 @@ async def fetch_desired(request: Request[Any, Any, Any], name: Name, wait: Wait 
     unsubscribe = store.subscribe(wake) if wait else None
     try:
         while True:
-            answer = one(request, await asyncio.to_thread(plane.fetch_desired, name))
+            wanted = await asyncio.to_thread(plane.fetch_desired, name)
+            tag = hashlib.blake2b(msgspec.json.encode(wanted), digest_size=9).hexdigest()
             left_s = deadline - time.monotonic()
-            if answer.status_code != 304 or left_s <= 0:
-                return answer
+            if request.headers.get("if-none-match") != f'"{tag}"' or left_s <= 0:
+                return one(request, wanted, tag)
             changed.clear()
             try:
                 await asyncio.wait_for(changed.wait(), min(LOOK_S, left_s))

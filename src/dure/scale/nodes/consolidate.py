@@ -66,11 +66,11 @@ class _Plan:
         self.given = len(self.nodes)
         # Bought nodes become hosts too; they get the rows behind the given ones.
         rows = 2 * self.given + 8
-        self.free = np.zeros((rows, 3), dtype=np.int64)
+        self.free = np.zeros((3, rows), dtype=np.int64)
         self.prices = np.zeros(rows, dtype=np.int64)
         self.alive = np.zeros(rows, dtype=bool)
         for index, node in enumerate(self.nodes):
-            self.free[index], self.prices[index], self.alive[index] = node.free, node.offer.price, True
+            self.free[:, index], self.prices[index], self.alive[index] = node.free, node.offer.price, True
         self.guests: list[list[Pod]] = [list(node.pods) for node in self.nodes]
         self.home = {pod.name: index for index, node in enumerate(self.nodes) for pod in node.pods}
         self.kinds: dict[tuple[object, ...], NDArray[np.bool_]] = {}
@@ -151,7 +151,7 @@ class _Plan:
     def _one_by_one(self) -> None:
         """Each node by itself, best saving first: pods elsewhere, the rest on something cheaper."""
         for index in self._candidates():
-            self._try_replace([index], several=True)
+            self._try_replace([index], several=len(self.guests[index]) > 1)
 
     def _in_groups(self) -> None:
         """Neighbours in class and fill, bought together where that is cheaper."""
@@ -165,25 +165,31 @@ class _Plan:
 
     def _undo(self, placed: list[tuple[Pod, int]]) -> None:
         for pod, onto in placed:
-            self.free[onto] += pod.size
+            self.free[:, onto] += pod.size
 
     def _tightest(self, pod: Pod) -> int:
         """The cheapest running node that takes the pod, tightest of equals; -1 if none.
 
         Cheap hosts first: room on a dear node is what the next candidates want to be emptied of.
         """
-        fits = self.alive & self._kind(pod) & (self.free >= np.array(pod.size)).all(axis=1)
+        fits = self.alive & self._kind(pod)
+        for axis in range(3):
+            if pod.size[axis]:
+                fits &= self.free[axis] >= pod.size[axis]
         candidates = np.flatnonzero(fits)
         if len(candidates) == 0:
             return -1
-        room = self.free[candidates]
-        keys = (candidates, room[:, 2], room[:, 1], room[:, 0], self.prices[candidates])
-        return int(candidates[np.lexsort(keys)[0]])
+        prices = self.prices[candidates]
+        candidates = candidates[prices == prices.min()]
+        if len(candidates) == 1:
+            return int(candidates[0])
+        room = self.free[:, candidates]
+        return int(candidates[np.lexsort((candidates, room[2], room[1], room[0]))[0]])
 
     def _kind(self, pod: Pod) -> NDArray[np.bool_]:
         key = (pod.size[0] > 0, pod.classes, pod.zones, pod.spot_ok)
         if key not in self.kinds:
-            mask = np.zeros(len(self.free), dtype=bool)
+            mask = np.zeros(self.free.shape[1], dtype=bool)
             mask[: len(self.nodes)] = [accepts(pod, node.offer) for node in self.nodes]
             self.kinds[key], self.samples[key] = mask, pod
         return self.kinds[key]
@@ -191,7 +197,7 @@ class _Plan:
     def _emptiest(self) -> list[int]:
         order = []
         for index in self._candidates():
-            have, node = self.free[index], self.nodes[index]
+            have, node = self.free[:, index], self.nodes[index]
             share = max(1.0 - have[axis] / max(node.allocatable[axis], 1) for axis in range(3))
             if self.guests[index]:
                 order.append((node.offer.gpu_class, share, node.name, index))
@@ -214,7 +220,7 @@ class _Plan:
             if onto < 0:
                 rest.append(pod)
             else:
-                self.free[onto] -= pod.size
+                self.free[:, onto] -= pod.size
                 placed.append((pod, onto))
         limit = before - self.settings.least_saving * len(pods)
         again = self._bought(tuple(rest), limit, several)
@@ -266,12 +272,12 @@ class _Plan:
         self.guests.append(list(new.pods))
         for pod in new.pods:
             self.home[pod.name] = index
-        if index == len(self.free):
-            self.free = np.vstack([self.free, np.zeros_like(self.free)])
+        if index == self.free.shape[1]:
+            self.free = np.hstack([self.free, np.zeros_like(self.free)])
             self.prices = np.concatenate([self.prices, np.zeros_like(self.prices)])
             self.alive = np.concatenate([self.alive, np.zeros_like(self.alive)])
             self.kinds.clear()
-        self.free[index], self.prices[index], self.alive[index] = node.free, new.offer.price, True
+        self.free[:, index], self.prices[index], self.alive[index] = node.free, new.offer.price, True
         for key, mask in self.kinds.items():
             mask[index] = accepts(self.samples[key], new.offer)
 

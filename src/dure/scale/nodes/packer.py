@@ -9,6 +9,7 @@ plan wins. Cost O(weightings x nodes x offers x groups).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -20,6 +21,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 WEIGHTINGS = ((1.0, 1.0, 1.0), (4.0, 1.0, 1.0), (1.0, 4.0, 1.0), (1.0, 1.0, 4.0), (1.0, 0.0, 0.0), (0.0, 1.0, 1.0))
+
+
+# Only the best starts are worth improving.
+IMPROVED = 2
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -50,16 +55,51 @@ class Market(msgspec.Struct, frozen=True):
 def pack(pods: tuple[Pod, ...], pools: tuple[Pool, ...], used: dict[str, tuple[int, int, int, int]]) -> Packed:
     """The cheapest cover found. `used` = (gpu, cpu, memory, nodes) already running by pool, for limits."""
     market = _market(pods, pools)
-    best: Packed | None = None
     limited = any(pool.limit is not None or pool.max_nodes is not None for pool in pools)
-    for weights in WEIGHTINGS:
-        plan = _cover(market, np.array(weights), used)
-        if not limited:
-            plan = _improve(plan, pools)
-        if best is None or (len(plan.unplaced), plan.price) < (len(best.unplaced), best.price):
-            best = plan
-    assert best is not None
-    return best
+    plans = [_cover(market, np.array(weights), used) for weights in WEIGHTINGS]
+    if not limited and len({pool.weight for pool in pools}) == 1:
+        plans.append(_first_fit(pods, pools))
+    plans.sort(key=lambda plan: (len(plan.unplaced), plan.price))
+    if limited:
+        return plans[0]
+    improved = [_improve(plan, pools) for plan in plans[:IMPROVED]]
+    return min(improved, key=lambda plan: (len(plan.unplaced), plan.price))
+
+
+def _first_fit(pods: tuple[Pod, ...], pools: tuple[Pool, ...]) -> Packed:
+    """Largest first into the first node with room, else a new node that is cheapest for the pod alone.
+
+    Weak on mixed demand, often best on a handful of pods; a cheap further start for the improvement.
+    """
+    shelf = shelf_of(pools)
+    by_name = {pool.name: pool for pool in pools}
+    opened: list[tuple[NewNode, list[int], list[Pod]]] = []
+    unplaced: list[Unplaced] = []
+    for pod in sorted(pods, key=lambda p: (*(-part for part in p.size), p.name)):
+        entry = next((entry for entry in opened if _takes(entry, pod)), None)
+        if entry is None:
+            found = shelf.cheapest((pod,))
+            if found is None:
+                unplaced.append(_refused(pod, shelf))
+                continue
+            entry = (found, list(usable(found.offer, by_name[found.pool])), [])
+            opened.append(entry)
+        entry[2].append(pod)
+        for axis in range(3):
+            entry[1][axis] -= pod.size[axis]
+    nodes = tuple(NewNode(node.pool, node.offer, tuple(guests)) for node, _, guests in opened)
+    return Packed(nodes, tuple(unplaced))
+
+
+def _takes(entry: tuple[NewNode, list[int], list[Pod]], pod: Pod) -> bool:
+    node, room, _ = entry
+    return accepts(pod, node.offer) and all(part <= have for part, have in zip(pod.size, room, strict=True))
+
+
+def _refused(pod: Pod, shelf: Shelf) -> Unplaced:
+    fitting = any(accepts(pod, offer) for offer, _ in shelf.pairs)
+    reason = "HostTooSmall" if fitting else "ClassNotAccepted"
+    return Unplaced(pod.name, reason, f"wants {pod.size}, classes {pod.classes or 'any'}")
 
 
 def _market(pods: tuple[Pod, ...], pools: tuple[Pool, ...]) -> Market:
@@ -68,9 +108,8 @@ def _market(pods: tuple[Pod, ...], pools: tuple[Pool, ...]) -> Market:
         shapes.setdefault((pod.size, pod.classes, pod.zones, pod.spot_ok, pod.rework), []).append(pod)
     order = sorted(shapes.items(), key=lambda item: (item[0][0], item[1][0].name), reverse=True)
     groups = tuple(tuple(members) for _, members in order)
-    bought = tuple((index, offer) for index, pool in enumerate(pools) for offer in pool.offers)
+    bought, rooms, prices = _offers(pools)
     sizes = np.array([group[0].size for group in groups], dtype=np.int64).reshape(-1, 3)
-    rooms = np.array([usable(offer, pools[index]) for index, offer in bought], dtype=np.int64).reshape(-1, 3)
     allowed = np.array([[accepts(group[0], offer) for group in groups] for _, offer in bought], dtype=bool)
     if len(bought) and len(groups):
         allowed &= (sizes[None, :, :] <= rooms[:, None, :]).all(axis=2)
@@ -81,9 +120,23 @@ def _market(pods: tuple[Pod, ...], pools: tuple[Pool, ...]) -> Market:
         sizes,
         rooms,
         allowed,
-        np.array([float(offer.price) for _, offer in bought]),
+        prices,
         np.array([[offer.reclaims_h * group[0].rework for group in groups] for _, offer in bought]),
     )
+
+
+@lru_cache(maxsize=8)
+def _offers(pools: tuple[Pool, ...]) -> tuple[tuple[tuple[int, Offer], ...], Ints, Floats]:
+    """All offers of the pools with what they leave for pods and their prices; the same for many calls."""
+    bought = tuple((index, offer) for index, pool in enumerate(pools) for offer in pool.offers)
+    rooms = np.array([usable(offer, pools[index]) for index, offer in bought], dtype=np.int64).reshape(-1, 3)
+    return bought, rooms, np.array([float(offer.price) for _, offer in bought])
+
+
+@lru_cache(maxsize=8)
+def shelf_of(pools: tuple[Pool, ...]) -> Shelf:
+    """The shelf of these pools."""
+    return Shelf(pools)
 
 
 def _cover(market: Market, weights: Floats, used: dict[str, tuple[int, int, int, int]]) -> Packed:
@@ -201,7 +254,7 @@ def _improve(plan: Packed, pools: tuple[Pool, ...]) -> Packed:
             if key in tried:
                 continue
             tried.add(key)
-            again = cover(pods, pools)
+            again = cover(pods, pools, weightings=2)
             before = sum(expected_price(nodes[i].offer, nodes[i].pods) for i in picked)
             if not again.unplaced and again.price < before:
                 nodes = [node for i, node in enumerate(nodes) if i not in picked] + list(again.nodes)
@@ -227,7 +280,7 @@ def _neighbours(nodes: list[NewNode]) -> Iterator[tuple[int, ...]]:
 
 def cover(pods: tuple[Pod, ...], pools: tuple[Pool, ...], weightings: int = 5) -> Packed:
     """A quick cover without limits or improvement: the cheapest of the single best node and a few greedy fills."""
-    single = Shelf(pools).cheapest(pods)
+    single = shelf_of(pools).cheapest(pods)
     plans = [Packed((single,), ())] if single is not None else []
     if len(pods) > 1 or single is None:
         market = _market(pods, pools)

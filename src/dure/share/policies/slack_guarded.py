@@ -13,7 +13,7 @@ from numba import njit
 
 from dure.share.policies.arrays import Flags, Places, Reals
 
-AGEING = 1.0
+AGEING = 4.0
 """A request late by its whole target counts as having 1 / (1 + AGEING) of its work left."""
 
 GRACE = 1.15

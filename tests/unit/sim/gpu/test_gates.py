@@ -6,13 +6,16 @@ Each gate names its source. They need the public data folder and skip without it
 from __future__ import annotations
 
 import functools
+import json
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from dure.bench.data import data_dir, read_rows
+from dure.bench.interference import command as interference
 from dure.bench.interference import read_pairs
 from dure.sim.gpu.baselines.bless import NSP, SEMI_SP, SP
 from dure.sim.gpu.device import A100, V100
@@ -105,6 +108,16 @@ def test_g4_partitioned_pairs_slow_each_other_as_measured() -> None:
         profile = synthesise(A100_APPS[app], A100.sms)
         ours.append(simulated(app, "A", "GSLICE") / iso_ms(profile, 0.5, A100))
     assert np.mean(ours) == pytest.approx(np.mean(measured), abs=0.02)
+
+
+def test_g5_equation_1_foretells_held_out_pairs() -> None:
+    done = CliRunner().invoke(
+        interference, ["--pairs", str(folder("igniter") / "pair_colocation_v100_mps.csv"), "--json"]
+    )
+    summary = json.loads(done.stdout)["summary"]
+    assert summary["p90_pct"] <= 4.0
+    assert summary["p95_pct"] <= 6.0
+    assert summary["p90_pct"] < summary["constant_p90_pct"] < summary["neighbour_share_p90_pct"]
 
 
 def test_g6_free_sharing_hurts_one_side_only() -> None:

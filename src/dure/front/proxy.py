@@ -1,0 +1,215 @@
+"""The front as a process: an asyncio HTTP/1.1 reverse proxy with a queue of its own.
+
+Started by `dure front`. One request per client connection turn, streamed answers pass through as they come. A
+backend that refuses a connection is skipped for a while and the request goes to another one; a request whose answer
+has begun is never sent twice. Everything is bounded: header size, body size, waiting requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from dure.front.choose import Backend, Waiting, Work, next_waiting, pick, work_of
+
+MAX_HEADER = 64 * 1024
+HOP = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect"}
+
+
+class FrontSettings(msgspec.Struct, frozen=True):
+    """`limit` requests run at once on a backend; `queue` may wait here."""
+
+    ttft_s: float = 2.0
+    limit: int = 64
+    queue: int = 4096
+    body_bytes: int = 16 * 1024 * 1024
+    mean_output: float = 200.0
+    rest_s: float = 5.0
+    work: Work = Work()
+
+
+class Request(msgspec.Struct):
+    """One parsed client request."""
+
+    method: bytes
+    path: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+class Front:
+    """Routes requests to backends; create it, then `start`."""
+
+    def __init__(self, urls: list[str], settings: FrontSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self.settings, self.clock = settings, clock
+        self.backends = [Backend(url, settings.limit) for url in urls]
+        self.waiting: list[Waiting] = []
+        self.turns: dict[int, asyncio.Future[Backend]] = {}
+        self.resting: dict[str, float] = {}
+        self.number = 0
+        self.served = self.refused = 0
+        self.server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port."""
+        self.server = await asyncio.start_server(self._client, host, port, limit=MAX_HEADER)
+        address = self.server.sockets[0].getsockname()
+        return int(address[1])
+
+    async def stop(self) -> None:
+        """Stop listening; requests under way finish."""
+        if self.server is not None:
+            self.server.close()
+            await self.server.wait_closed()
+
+    def drain(self, url: str) -> None:
+        """No new requests for this backend: the hook for a node that will be reclaimed."""
+        for backend in self.backends:
+            if backend.url == url:
+                backend.draining = True
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await read_request(reader, self.settings.body_bytes)
+            if request is None:
+                return
+            if isinstance(request, str):
+                await _answer(writer, 400, request)
+            elif request.path == b"/-/front":
+                await _answer(writer, 200, self._status())
+            else:
+                await self._forward(request, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            # The client went away; there is nobody to tell.
+            pass
+        finally:
+            writer.close()
+
+    def _status(self) -> str:
+        backends = {b.url: {"active": b.active, "work_s": b.work_s, "draining": b.draining} for b in self.backends}
+        state = {"served": self.served, "refused": self.refused, "waiting": len(self.waiting), "backends": backends}
+        return msgspec.json.encode(state).decode()
+
+    async def _forward(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        cost = work_of(request.body, self.settings.mean_output, self.settings.work)
+        for _ in range(len(self.backends)):
+            backend = await self._turn(cost)
+            if backend is None:
+                break
+            try:
+                begun = await self._relay(backend, request, writer)
+            finally:
+                self._done(backend, cost)
+            if begun:
+                self.served += 1
+                return
+            self.resting[backend.url] = self.clock() + self.settings.rest_s
+        self.refused += 1
+        await _answer(writer, 503, "no backend can take this request now")
+
+    async def _turn(self, cost: float) -> Backend | None:
+        """A backend with room, waiting for one if need be; None when the queue is full or nobody is left."""
+        backend = pick(self._open())
+        if backend is None:
+            if len(self.waiting) >= self.settings.queue or not self._open():
+                return None
+            self.number += 1
+            entry = Waiting(self.number, self.clock(), cost)
+            turn: asyncio.Future[Backend] = asyncio.get_running_loop().create_future()
+            self.waiting.append(entry)
+            self.turns[entry.number] = turn
+            return await turn
+        self._take(backend, cost)
+        return backend
+
+    def _open(self) -> list[Backend]:
+        now = self.clock()
+        return [b for b in self.backends if not b.draining and self.resting.get(b.url, 0.0) <= now]
+
+    def _take(self, backend: Backend, cost: float) -> None:
+        backend.active += 1
+        backend.work_s += cost
+
+    def _done(self, backend: Backend, cost: float) -> None:
+        backend.active -= 1
+        backend.work_s = max(0.0, backend.work_s - cost)
+        while True:
+            free = pick(self._open())
+            entry = next_waiting(self.waiting, self.clock(), self.settings.ttft_s)
+            if free is None or entry is None:
+                return
+            self.waiting.remove(entry)
+            turn = self.turns.pop(entry.number)
+            if not turn.cancelled():
+                self._take(free, entry.work_s)
+                turn.set_result(free)
+
+    async def _relay(self, backend: Backend, request: Request, writer: asyncio.StreamWriter) -> bool:
+        """Send to one backend and copy its answer; False when nothing was answered yet."""
+        parts = urlsplit(backend.url)
+        try:
+            up_reader, up_writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+        except OSError:
+            return False
+        begun = False
+        try:
+            up_writer.write(encode_request(request, parts.netloc))
+            await up_writer.drain()
+            while chunk := await up_reader.read(65536):
+                begun = True
+                writer.write(chunk)
+                await writer.drain()
+        except ConnectionError:
+            return begun
+        finally:
+            up_writer.close()
+        return begun
+
+
+async def read_request(reader: asyncio.StreamReader, body_bytes: int) -> Request | str | None:
+    """One request; None when the client said nothing, a sentence when it is malformed."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError:
+        return "request header is too large"
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head[:-4].split(b"\r\n")
+    parts = first.split(b" ")
+    if len(parts) != 3:
+        return "not an HTTP request line"
+    headers = [(name.strip(), value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
+    fields = {name.lower(): value for name, value in headers}
+    if b"transfer-encoding" in fields:
+        return "send a Content-Length; chunked request bodies are not taken"
+    length = fields.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > body_bytes:
+        return f"Content-Length must be a number up to {body_bytes}"
+    body = await reader.readexactly(int(length))
+    return Request(parts[0], parts[1], headers, body)
+
+
+def encode_request(request: Request, host: str) -> bytes:
+    """The request for a backend: own Host, one turn, hop-by-hop headers left out."""
+    lines = [b" ".join((request.method, request.path, b"HTTP/1.1")), b"Host: " + host.encode()]
+    for name, value in request.headers:
+        if name.lower() not in HOP and name.lower() != b"host":
+            lines.append(name + b": " + value)
+    lines.append(b"Connection: close")
+    return b"\r\n".join(lines) + b"\r\n\r\n" + request.body
+
+
+async def _answer(writer: asyncio.StreamWriter, status: int, text: str) -> None:
+    reason = {200: "OK", 400: "Bad Request", 503: "Service Unavailable"}[status]
+    kind = "application/json" if text.startswith("{") else "text/plain; charset=utf-8"
+    body = text.encode()
+    writer.write(
+        f"HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+        f"Connection: close\r\n\r\n".encode()
+        + body
+    )
+    await writer.drain()

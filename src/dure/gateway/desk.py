@@ -1,0 +1,256 @@
+"""Where a Job is taken in: read, choose, rewrite, create once, remember.
+
+Called by the HTTP application from many threads. A Job is created at most once: its name is its identity at the API
+server, and an idempotency key is written into it, so that a repeated request finds its own Job again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from dure.adapters.kube.rest import Api
+from dure.adapters.kueue.board import JOBS, Board
+from dure.adapters.kueue.figures import capacity, counted
+from dure.adapters.kueue.objects import Workload
+from dure.gateway.journal import Entry, Journal
+from dure.gateway.memory import Memory
+from dure.gateway.metrics import Metrics
+from dure.gateway.settings import Settings
+from dure.gateway.view import View
+from dure.model.errors import Conflict, InvalidInput, NotAllowed, NotFound, Temporary
+from dure.model.units import Instant
+from dure.route.accepts import check_job, demand_of, kind_of, queue_of, ways_of
+from dure.route.policies import Policy, policy
+from dure.route.rewrite import KEY, ORIGIN, rewritten
+from dure.route.situation import Alternative, Candidate, Choice, Situation, Waiting
+
+Json = dict[str, Any]
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happened to one Job. `figures` is what the queues showed when it was decided."""
+
+    name: str
+    namespace: str
+    queue: str
+    class_name: str
+    rule: str
+    because: str
+    created: bool
+    uid: str = ""
+    eta_s: Instant | None = None
+    offers: tuple[Any, ...] = ()
+    figures: dict[str, Any] = {}
+    stale_s: float = 0.0
+    repeated: bool = False
+    job: Json | None = None
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks; without a name the gateway acts for itself."""
+
+    name: str = ""
+    groups: tuple[str, ...] = ()
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Impersonation: the API server decides what this user may do."""
+        if not self.name:
+            return ()
+        return (("Impersonate-User", self.name), *(("Impersonate-Group", group) for group in self.groups))
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A job of this gateway that may still move: as it was handed in, its ways, and where it is now."""
+
+    job: Json
+    candidate: Candidate
+    at: int
+    name: str
+    moves: int = 0
+
+
+class Desk:
+    def __init__(
+        self, api: Api, board: Board, settings: Settings, journal: Journal, memory: Memory, now: Callable[[], Instant]
+    ) -> None:
+        self.api, self.board, self.settings, self.journal, self.memory = api, board, settings, journal, memory
+        self.view = View(board)
+        self.metrics = Metrics()
+        self.now = now
+        self.routes: dict[str, Route] = {}
+        self._policies: dict[str, Policy] = {}
+
+    def submit(
+        self, document: Any, caller: Caller, *, where: str, key: str = "", name: str = "", dry_run: bool = False
+    ) -> Answer:
+        """`name` is another policy than the gateway's own. With `dry_run` everything but the creation is done."""
+        job = check_job(document, where)
+        namespace = str(job["metadata"].get("namespace") or self.settings.namespace)
+        candidate, choice, situation, stale_s = self._choose(job, namespace, name or self.settings.policy, where)
+        chosen = candidate.alternatives[choice.index]
+        notes = {KEY: _digest(key)} if key else {}
+        if candidate.light:
+            notes[ORIGIN] = msgspec.json.encode(_bare(job)).decode()
+        made = rewritten(job, chosen.queue, chosen.class_name, chosen.changes, notes)
+        made["metadata"]["namespace"] = namespace
+        found: Json = {}
+        repeated = False
+        if not dry_run:
+            found, repeated = self._create(namespace, made, caller, key)
+            if not repeated:
+                self._remember(found, candidate, choice, caller, stale_s)
+                if candidate.light:
+                    made_name = str(found["metadata"]["name"])
+                    self.routes[f"{namespace}/{made_name}"] = Route(job, candidate, choice.index, made_name)
+        figures = {
+            one.lane: _plain(situation, one.lane) for one in candidate.alternatives if one.lane in situation.figures
+        }
+        return Answer(
+            name=str((found or made)["metadata"].get("name", "")),
+            namespace=namespace,
+            queue=chosen.queue,
+            class_name=chosen.class_name,
+            rule=choice.rule,
+            because=choice.because,
+            created=bool(found) and not repeated,
+            uid=str(found.get("metadata", {}).get("uid", "")),
+            eta_s=choice.eta_s,
+            offers=choice.offers,
+            figures=figures,
+            stale_s=round(stale_s, 3) if stale_s != float("inf") else -1.0,
+            repeated=repeated,
+            job=made if dry_run else None,
+        )
+
+    def _choose(self, job: Json, namespace: str, name: str, where: str) -> tuple[Candidate, Choice, Situation, float]:
+        stale_s = self.board.stale_s
+        now_s = self.now()
+        situation = self.view.situation(now_s, self.memory.durations)
+        candidate = self.candidate(job, namespace, now_s, where)
+        if stale_s > self.settings.stale_s:
+            if not self.settings.fail_open:
+                raise Temporary(
+                    f"the figures are {stale_s:.0f} s old", reason="StaleFigures", remedy="Try again in a moment."
+                )
+            because = f"the figures are {stale_s:.0f} s old, so the job goes unchanged where it says"
+            return candidate, Choice(0, "fail-open", because), situation, stale_s
+        return candidate, self._policy(name)(candidate, situation), situation, stale_s
+
+    def candidate(self, job: Json, namespace: str, now_s: Instant, where: str = "") -> Candidate:
+        """The job with its ways; a LocalQueue that is not there is an error that names those that are."""
+        lanes = self.view.lanes_of(namespace)
+        ways = ways_of(job, self.settings.light, where)
+        if not ways[0].queue:
+            raise InvalidInput(
+                "the Job names no queue", where=where, remedy="Set the label kueue.x-k8s.io/queue-name."
+            )
+        if ways[0].queue not in lanes:
+            known = f"There are: {', '.join(sorted(lanes))}." if lanes else "This namespace has no LocalQueue."
+            raise NotFound(f"no LocalQueue '{ways[0].queue}' in namespace '{namespace}'", where=where, remedy=known)
+        kind, alternatives = kind_of(job), []
+        queues = self.board.queues.objects()
+        for way in ways:
+            lane = lanes.get(way.queue, "")
+            changed = rewritten(job, way.queue, way.class_name, way.changes)
+            quota = capacity(queues[lane]) if lane in queues else {}
+            run_s, known_s = self.memory.durations.expected(kind, way.class_name, way.estimate_s)
+            asked = counted(demand_of(changed, where), quota)
+            alternatives.append(Alternative(way.class_name, way.queue, lane, asked, run_s, way.changes, known_s))
+        name = str(job["metadata"].get("name") or job["metadata"].get("generateName"))
+        return Candidate(f"{namespace}/{name}", namespace, kind, tuple(alternatives), now_s)
+
+    def _create(self, namespace: str, job: Json, caller: Caller, key: str) -> tuple[Json, bool]:
+        path = f"{JOBS}/namespaces/{namespace}/jobs"
+        try:
+            return self.api.post(path, job, dict, caller.headers), False
+        except Conflict:
+            name = job["metadata"].get("name", "")
+            found: Json = self.api.get(f"{path}/{name}", dict)
+            if key and (found["metadata"].get("annotations") or {}).get(KEY) == _digest(key):
+                return found, True
+            self.metrics.refused.labels("conflict").inc()
+            raise Conflict(
+                f"there is a Job '{name}' in namespace '{namespace}' already",
+                remedy="Give it another name, or repeat the request with the same Idempotency-Key.",
+            ) from None
+        except NotAllowed as error:
+            self.metrics.refused.labels("forbidden").inc()
+            raise NotAllowed(error.message, remedy=f"Ask for the right to create jobs in '{namespace}'.") from error
+
+    def _remember(self, found: Json, candidate: Candidate, choice: Choice, caller: Caller, stale_s: float) -> None:
+        name, now_s, chosen = str(found["metadata"]["name"]), self.now(), candidate.alternatives[choice.index]
+        self.follow(candidate, chosen, name, now_s)
+        self.metrics.chosen.labels(chosen.queue, choice.rule).inc()
+        self.journal.write(
+            Entry(
+                now_s,
+                "chosen",
+                candidate.namespace,
+                name,
+                chosen.queue,
+                chosen.class_name,
+                choice.rule,
+                choice.because,
+                caller.name,
+                eta_s=choice.eta_s,
+                offers=choice.offers,
+                saw=dict(choice.saw),
+                stale_s=stale_s,
+            )
+        )
+
+    def follow(self, candidate: Candidate, chosen: Alternative, name: str, now_s: Instant) -> None:
+        """Count the job in its queue from now on, and know its kind when it ends."""
+        key = f"{candidate.namespace}/{name}"
+        self.view.kinds[key] = (candidate.kind, chosen.class_name, chosen.run_s)
+        self.view.claim(key, chosen.lane, Waiting(key, chosen.demand, chosen.run_s, now_s), now_s)
+
+    def finished(self, workload: Workload) -> None:
+        """Learn from a Workload that ended; jobs of others are not known by kind."""
+        key = f"{workload.metadata.namespace}/{workload.job}"
+        self.routes.pop(key, None)
+        known, ended = self.view.kinds.pop(key, None), workload.since("Finished")
+        begun = workload.since("Admitted") or workload.since("QuotaReserved")
+        if known is None or ended is None or begun is None:
+            return
+        run_s = (ended - begun).total_seconds()
+        self.memory.learn(known[0], known[1], run_s)
+        name, space = workload.job, workload.metadata.namespace
+        because = f"ran {run_s:.0f} s"
+        self.journal.write(
+            Entry(self.now(), "finished", space, name, workload.spec.queue_name, known[1], "finished", because)
+        )
+
+    def _policy(self, name: str) -> Policy:
+        if name not in self._policies:
+            own = self.settings
+            self._policies[name] = policy(
+                name, seed_settings=own.seed, finish_settings=own.finish, chain_settings=own.chain
+            )
+        return self._policies[name]
+
+
+def _plain(situation: Situation, lane: str) -> Json:
+    found, played = situation.figures[lane], situation.lanes[lane]
+    return {
+        "pending": found.pending,
+        "reserving": found.reserving,
+        "waiting_seen": len(played.waiting),
+        "running_seen": len(played.running),
+        "free_milli": dict(found.free),
+        "active": found.active,
+    }
+
+
+def _bare(job: Json) -> Json:
+    """The Job as it was handed in, kept in it so that a later move can start from there."""
+    return {"metadata": {"name": job["metadata"].get("name", "")}, "queue": queue_of(job), "spec": job["spec"]}
+
+
+def _digest(key: str) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,162 @@
+"""Looks again at the jobs of this gateway that still wait, and carries out the moves that `route.reroute` asks for.
+
+A move is the least change that the API server takes: the queue label alone, label and resources (Kubernetes 1.36),
+or a twin. A twin is created gated, so that Kueue cannot admit it; then the original is deleted in exactly the state
+in which it was seen waiting; only then is the gate opened. If the original started meanwhile the deletion is refused
+and the twin goes. Whoever finds a gated twin after a crash knows by its original what to do (`settle`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from msgspec.structs import replace
+
+from dure.adapters.kube.rest import STRATEGIC
+from dure.adapters.kueue.board import JOBS
+from dure.gateway.desk import Desk, Route
+from dure.gateway.journal import Entry
+from dure.model.errors import Conflict, DureError, NotFound
+from dure.route.accepts import QUEUE
+from dure.route.reroute import Move, moves
+from dure.route.rewrite import CHOSEN, rewritten
+from dure.route.situation import Alternative, Candidate
+
+GATE = "kueue.x-k8s.io/admission-gated-by"
+GATE_NAME = "dure.dev/move"
+TWIN_OF = "dure.dev/twin-of"
+_log = structlog.get_logger("dure.gateway")
+Json = dict[str, Any]
+
+
+class Mover:
+    """`turn` is called after changes, by one thread."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def turn(self) -> int:
+        """How many jobs were moved."""
+        desk = self._desk
+        if not desk.settings.moves or desk.board.stale_s > desk.settings.stale_s or not desk.routes:
+            return 0
+        situation = desk.view.situation(desk.now(), desk.memory.durations)
+        standing = {one.name: (lane.name, one.created_s) for lane in situation.lanes.values() for one in lane.waiting}
+        waiting = []
+        for key, route in list(desk.routes.items()):
+            here = route.candidate.alternatives[route.at]
+            if key in standing and standing[key][0] == here.lane:
+                waiting.append(_from_here(key, route, standing[key][1]))
+        if not waiting:
+            return 0
+        return sum(self._carry_out(move) for move in moves(tuple(waiting), situation, desk.settings.reroute))
+
+    def settle(self) -> None:
+        """After a start: open the gate of twins whose original is gone, delete those whose original is there."""
+        for job in self._desk.api.get(f"{JOBS}/jobs", dict).get("items", ()):
+            notes = job["metadata"].get("annotations") or {}
+            if GATE_NAME not in notes.get(GATE, "") or TWIN_OF not in notes:
+                continue
+            name, _, uid = notes[TWIN_OF].partition("/")
+            path = f"{JOBS}/namespaces/{job['metadata']['namespace']}/jobs"
+            if self._uid(f"{path}/{name}") == uid:
+                self._desk.api.delete(f"{path}/{job['metadata']['name']}", uid=job["metadata"]["uid"])
+            else:
+                self._open(f"{path}/{job['metadata']['name']}")
+
+    def _carry_out(self, move: Move) -> bool:
+        desk, route = self._desk, self._desk.routes[move.job]
+        to = move.alternative
+        index = next(place for place, one in enumerate(route.candidate.alternatives) if one.queue == to.queue)
+        try:
+            how, name = self._move(route, to)
+        except DureError as error:
+            _log.info("a job was not moved", job=move.job, to=to.queue, error=str(error))
+            return False
+        space = route.candidate.namespace
+        desk.routes.pop(move.job, None)
+        desk.view.drop(move.job)
+        desk.routes[f"{space}/{name}"] = replace(route, at=index, name=name, moves=route.moves + 1)
+        desk.follow(route.candidate, to, name, desk.now())
+        desk.metrics.moved.labels(move.from_queue, to.queue, how).inc()
+        entry = Entry(
+            desk.now(),
+            "moved",
+            space,
+            name,
+            to.queue,
+            to.class_name,
+            how,
+            move.because,
+            from_queue=move.from_queue,
+            eta_s=move.after_s,
+        )
+        for known in dict.fromkeys((name, route.name)):
+            desk.journal.write(replace(entry, job=known))
+        return True
+
+    def _move(self, route: Route, to: Alternative) -> tuple[str, str]:
+        space = route.candidate.namespace
+        path = f"{JOBS}/namespaces/{space}/jobs/{route.name}"
+        here = route.candidate.alternatives[route.at]
+        made = rewritten(route.job, to.queue, to.class_name, to.changes)
+        label: Json = {"labels": {QUEUE: to.queue}, "annotations": {CHOSEN: to.class_name}}
+        if not (here.changes.recreates or to.changes.recreates):
+            body: Json = {"metadata": label}
+            if here.changes.resources or to.changes.resources:
+                body["spec"] = {"template": {"spec": {"containers": _resources(made)}}}
+                self._desk.api.patch(path, body, dict, STRATEGIC)
+                return "resources", route.name
+            self._desk.api.patch(path, body, dict)
+            return "label", route.name
+        return "recreate", self._recreate(route, made, path)
+
+    def _recreate(self, route: Route, made: Json, path: str) -> str:
+        api, space = self._desk.api, route.candidate.namespace
+        seen: Json = api.get(path, dict)
+        if not seen["spec"].get("suspend") or seen.get("status", {}).get("startTime"):
+            raise Conflict("the job has started")
+        metadata = seen["metadata"]
+        twin = made["metadata"]
+        twin["namespace"], twin["name"] = space, _twin_name(route.name, str(twin.get("name", "")), route.moves)
+        twin["annotations"] = {**twin["annotations"], GATE: GATE_NAME, TWIN_OF: f"{route.name}/{metadata['uid']}"}
+        created: Json = api.post(f"{JOBS}/namespaces/{space}/jobs", made, dict)
+        own = f"{JOBS}/namespaces/{space}/jobs/{created['metadata']['name']}"
+        try:
+            api.delete(path, uid=metadata["uid"], version=metadata["resourceVersion"])
+        except Conflict:
+            api.delete(own, uid=created["metadata"]["uid"])
+            raise
+        self._open(own)
+        return str(created["metadata"]["name"])
+
+    def _open(self, path: str) -> None:
+        self._desk.api.patch(path, {"metadata": {"annotations": {GATE: None, TWIN_OF: None}}}, dict)
+
+    def _uid(self, path: str) -> str:
+        try:
+            found: Json = self._desk.api.get(path, dict)
+        except NotFound:
+            return ""
+        return str(found["metadata"]["uid"])
+
+
+def _from_here(key: str, route: Route, created_s: float) -> Candidate:
+    ways = route.candidate.alternatives
+    here = ways[route.at]
+    rest = tuple(one for place, one in enumerate(ways) if place != route.at and one.lane)
+    return replace(route.candidate, name=key, alternatives=(here, *rest), moves=route.moves, created_s=created_s)
+
+
+def _twin_name(now: str, wanted: str, moved: int) -> str:
+    """Another name than the one it has; numbered, because a third move may come back to the first class."""
+    base = (wanted or now)[:58]
+    return base if base != now and not moved else f"{base}-m{moved + 1}"
+
+
+def _resources(made: Json) -> list[Json]:
+    return [
+        {"name": one["name"], "resources": {"$patch": "replace", **one.get("resources", {})}}
+        for one in made["spec"]["template"]["spec"]["containers"]
+    ]

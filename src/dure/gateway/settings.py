@@ -1,0 +1,26 @@
+"""How a gateway behaves; every field is an option of `dure gateway serve`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dure.model.units import Seconds
+from dure.route import chain, earliest_finish, reroute, seed
+from dure.route.accepts import LightRule
+from dure.route.policies import DEFAULT
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """`fail_open`: with figures older than `stale_s` jobs go where they say, unchanged; else they are refused."""
+
+    policy: str = DEFAULT
+    namespace: str = "default"
+    light: LightRule = LightRule()
+    stale_s: Seconds = 30.0
+    fail_open: bool = True
+    moves: bool = True
+    look_again_s: Seconds = 0.25
+    seed: seed.Settings = seed.Settings()
+    finish: earliest_finish.Settings = earliest_finish.Settings()
+    chain: chain.Settings = chain.Settings()
+    reroute: reroute.Settings = reroute.Settings()

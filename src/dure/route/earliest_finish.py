@@ -1,0 +1,60 @@
+"""Take the queue where the job is predicted to end first; leave home only for a gain that is worth it.
+
+The prediction plays each acceptable queue forward with the job in it (`forecast`), so it counts work rather than
+jobs. Hysteresis keeps equal queues from swapping jobs. O(alternatives x queue length). Not for queues whose order
+is not FIFO by priority (fair sharing across cohorts): there the forecast is only a bound.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from dure.model.units import Instant, Seconds
+from dure.route.forecast import NEVER, forecast, insert
+from dure.route.situation import Alternative, Candidate, Choice, Offer, Situation, Waiting
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Leave home only if the end comes earlier by `gain_s` and by the share `gain` of the time to it."""
+
+    gain_s: Seconds = 0.5
+    gain: float = 0.005
+
+
+def choose(job: Candidate, situation: Situation, settings: Settings | None = None) -> Choice:
+    rule = settings or Settings()
+    offers = tuple(offer(job, one, situation) for one in job.alternatives)
+    finishes = [NEVER if one.finish_s is None else one.finish_s for one in offers]
+    home = finishes[0]
+    best = min(range(len(offers)), key=lambda index: (finishes[index], index))
+    if finishes[best] == NEVER:
+        return Choice(0, "nowhere-fits", "no acceptable queue can ever hold it; it waits at home", offers)
+    if best == 0:
+        return Choice(0, "home-is-first", _sentence(offers[0], situation.now_s), offers, home)
+    if home < NEVER and home - finishes[best] < max(rule.gain_s, rule.gain * (home - situation.now_s)):
+        return Choice(
+            0, "gain-too-small", f"{offers[best].queue} would gain {home - finishes[best]:.1f} s", offers, home
+        )
+    return Choice(best, "ends-first", _sentence(offers[best], situation.now_s, home), offers, finishes[best])
+
+
+def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
+    """When the job would start and end in this queue, at the place that its age gives it."""
+    lane, figures = situation.lanes.get(one.lane), situation.figures.get(one.lane)
+    if lane is None or figures is None:
+        return Offer(one.queue, one.class_name, refused=f"queue {one.lane} is not known")
+    if not figures.active:
+        return Offer(one.queue, one.class_name, refused=figures.why_not or "the queue is stopped")
+    entered = Waiting(job.name, one.demand, one.run_s, job.created_s, job.priority)
+    span = forecast(insert(lane, entered), situation.now_s, job.name)[job.name]
+    if span.finish_s == NEVER:
+        return Offer(one.queue, one.class_name, refused="it asks for more than the whole quota")
+    return Offer(one.queue, one.class_name, span.start_s, span.finish_s)
+
+
+def _sentence(offer: Offer, now_s: Instant, home: Instant | None = None) -> str:
+    start, finish = (offer.start_s or now_s) - now_s, (offer.finish_s or now_s) - now_s
+    text = f"starts in {start:.0f} s and ends in {finish:.0f} s in {offer.queue}"
+    if home is None:
+        return text
+    return f"{text}; never at home" if home == NEVER else f"{text}, {home - now_s - finish:.0f} s before home"

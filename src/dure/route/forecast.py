@@ -1,0 +1,123 @@
+"""When would each job of a queue start and end: Kueue's BestEffortFIFO played forward.
+
+A waiting job starts as soon as it fits, in order; one that does not fit is passed by those behind it that do. Jobs
+that ask for the same are served in order, so only the heads of the distinct shapes are looked at:
+O((running + waiting) x shapes x log running).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterable
+
+from dure.model.units import Instant, Seconds
+from dure.route.amounts import Amounts, fits
+from dure.route.situation import Lane, Waiting
+
+NEVER = float("inf")
+
+
+class Span:
+    """When a job starts and ends, as far as can be foreseen."""
+
+    __slots__ = ("finish_s", "start_s")
+
+    def __init__(self, start_s: Instant, finish_s: Instant) -> None:
+        self.start_s = start_s
+        self.finish_s = finish_s
+
+
+def insert(lane: Lane, job: Waiting) -> Lane:
+    """The lane with one more waiting job at the place its rank gives it; equal ranks keep their order."""
+    place = len(lane.waiting)
+    while place and lane.waiting[place - 1].rank > job.rank:
+        place -= 1
+    return _with(lane, (*lane.waiting[:place], job, *lane.waiting[place:]))
+
+
+def without(lane: Lane, name: str) -> Lane:
+    return _with(lane, tuple(job for job in lane.waiting if job.name != name))
+
+
+def forecast(lane: Lane, now_s: Instant, until: str = "") -> dict[str, Span]:
+    """A span for every waiting job; `until` stops once that job is known. A job that can never fit ends never."""
+    return play(lane, now_s, lane.waiting, until)
+
+
+def play(lane: Lane, now_s: Instant, waiting: Iterable[Waiting], until: str = "") -> dict[str, Span]:
+    spans: dict[str, Span] = {}
+    shapes, heads = _by_shape(waiting)
+    free = dict(lane.capacity)
+    ends: list[tuple[Instant, int, Amounts]] = []
+    for number, held in enumerate(lane.running):
+        for name, amount in held.demand.items():
+            free[name] = free.get(name, 0) - amount
+        ends.append((max(held.ends_s, now_s), number, held.demand))
+    heapq.heapify(ends)
+    number = len(ends)
+    clock = now_s + lane.hidden_s
+    _release(ends, free, clock)
+    while heads:
+        place = _next(shapes, heads, free)
+        if place is None:
+            if not ends:
+                break
+            clock = max(clock, ends[0][0])
+            _release(ends, free, clock)
+            continue
+        job = shapes[place].popleft()[1]
+        if not shapes[place]:
+            heads.remove(place)
+        span = Span(clock, clock + _run_s(lane, job.run_s, len(ends)))
+        spans[job.name] = span
+        if job.name == until:
+            return spans
+        for name, amount in job.demand.items():
+            free[name] -= amount
+        heapq.heappush(ends, (span.finish_s, number, job.demand))
+        number += 1
+    for place in heads:
+        for _, job in shapes[place]:
+            spans[job.name] = Span(NEVER, NEVER)
+    return spans
+
+
+def last_running_s(lane: Lane, now_s: Instant) -> Instant:
+    return max((job.ends_s for job in lane.running), default=now_s)
+
+
+def _run_s(lane: Lane, run_s: Seconds, beside: int) -> Seconds:
+    return run_s * lane.slowdown if lane.quiet and beside >= lane.quiet else run_s
+
+
+def _by_shape(waiting: Iterable[Waiting]) -> tuple[list[deque[tuple[int, Waiting]]], list[int]]:
+    known: dict[tuple[tuple[str, int], ...], int] = {}
+    shapes: list[deque[tuple[int, Waiting]]] = []
+    for order, job in enumerate(waiting):
+        shape = tuple(job.demand.items())
+        if shape not in known:
+            known[shape] = len(shapes)
+            shapes.append(deque())
+        shapes[known[shape]].append((order, job))
+    return shapes, list(range(len(shapes)))
+
+
+def _next(shapes: list[deque[tuple[int, Waiting]]], heads: list[int], free: Amounts) -> int | None:
+    """The shape whose head is first in the queue among those that fit now."""
+    best: int | None = None
+    for place in heads:
+        order, job = shapes[place][0]
+        if (best is None or order < shapes[best][0][0]) and fits(job.demand, free):
+            best = place
+    return best
+
+
+def _release(ends: list[tuple[Instant, int, Amounts]], free: dict[str, int], clock: Instant) -> None:
+    while ends and ends[0][0] <= clock:
+        for name, amount in heapq.heappop(ends)[2].items():
+            free[name] = free.get(name, 0) + amount
+
+
+def _with(lane: Lane, waiting: tuple[Waiting, ...]) -> Lane:
+    return Lane(lane.name, lane.capacity, lane.running, waiting, lane.hidden_s, lane.quiet, lane.slowdown)

@@ -1,0 +1,140 @@
+"""What a routing policy may look at: the queues' figures, what runs and waits in them, and the job itself.
+
+Built by the gateway from watches and by the simulator from its own state; policies cannot tell which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dure.model.units import Instant, Seconds
+from dure.route.amounts import Amounts
+
+
+class Running(msgspec.Struct, frozen=True):
+    """Holds quota. `ends_s` is when it is expected to give it back."""
+
+    name: str
+    demand: Amounts
+    ends_s: Instant
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Waits for quota; the queue serves higher `priority` first, then earlier `created_s`."""
+
+    name: str
+    demand: Amounts
+    run_s: Seconds
+    created_s: Instant
+    priority: int = 0
+
+    @property
+    def rank(self) -> tuple[int, Instant]:
+        return (-self.priority, self.created_s)
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """One queue as a server of jobs.
+
+    `waiting` is in the order in which the queue serves; `hidden_s` is further work ahead, in seconds until served, of
+    a queue too long to list. `quiet` jobs run at full speed; with more than that each new one takes `slowdown` times
+    as long, because they share nodes.
+    """
+
+    name: str
+    capacity: Amounts
+    running: tuple[Running, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    hidden_s: Seconds = 0.0
+    quiet: int = 0
+    slowdown: float = 1.0
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """The counters that a queue publishes of itself. `free` is quota minus reservation, by resource."""
+
+    name: str
+    free: Amounts
+    pending: int = 0
+    reserving: int = 0
+    active: bool = True
+    why_not: str = ""
+
+
+class Changes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    """What a Job needs to run on another class. `None` as a value removes the entry."""
+
+    resources: Mapping[str, str | int | None] = {}
+    env: Mapping[str, str | None] = {}
+    node_selector: Mapping[str, str | None] = {}
+    annotations: Mapping[str, str | None] = {}
+    image: str = ""
+    name: str = ""
+
+    @property
+    def recreates(self) -> bool:
+        """The API server lets a suspended Job change its resources and labels only."""
+        return bool(self.env or self.node_selector or self.annotations or self.image or self.name)
+
+
+class Alternative(msgspec.Struct, frozen=True):
+    """One way to run the job: a LocalQueue, the ClusterQueue behind it (`lane`), and how long it will take there."""
+
+    class_name: str
+    queue: str
+    lane: str
+    demand: Amounts
+    run_s: Seconds
+    changes: Changes = Changes()
+    known: bool = False
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A job to be routed; the first alternative is its home, where it goes when nothing speaks against it."""
+
+    name: str
+    namespace: str
+    kind: str
+    alternatives: tuple[Alternative, ...]
+    created_s: Instant = 0.0
+    priority: int = 0
+    moves: int = 0
+
+    @property
+    def home(self) -> Alternative:
+        return self.alternatives[0]
+
+    @property
+    def light(self) -> bool:
+        return len(self.alternatives) > 1
+
+
+class Situation(msgspec.Struct, frozen=True):
+    now_s: Instant
+    lanes: Mapping[str, Lane]
+    figures: Mapping[str, Figures]
+
+
+class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one alternative would mean. `refused` says why it was not looked at further."""
+
+    queue: str
+    class_name: str
+    start_s: Instant | None = None
+    finish_s: Instant | None = None
+    score: float | None = None
+    refused: str = ""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Which alternative, by which rule, and what was seen. `rule` is a stable word, `because` a sentence."""
+
+    index: int
+    rule: str
+    because: str
+    offers: tuple[Offer, ...] = ()
+    eta_s: Instant | None = None
+    saw: Mapping[str, Any] = {}

@@ -1,0 +1,73 @@
+"""What every `PlanePort` must do, said once: in the plane's own process and over HTTP."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pytest
+from msgspec.structs import replace
+
+from dure.model.errors import Temporary
+from dure.model.report import Report
+from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
+from dure.ports import Change, PlanePort, StorePort
+from tests.fixtures.small_world import desired, training
+
+
+class PlaneHarness(Protocol):
+    """The store behind the port, and a way to take the plane away."""
+
+    @property
+    def store(self) -> StorePort: ...
+
+    @property
+    def port(self) -> PlanePort: ...
+
+    def go_away(self) -> None: ...
+
+
+def place(store: StorePort, name: str, cluster: str = "test", generation: int = 1) -> WorkloadRecord:
+    wanted = desired(training(name), generation=generation)
+    placement = replace(wanted.placement, cluster=cluster)
+    status = WorkloadStatus(phase=Phase.PLACED, placement=placement, generation=generation)
+    return store.create_workload(WorkloadRecord(wanted.uid, wanted.spec, status))
+
+
+def report(at_s: float, version: str = "1") -> Report:
+    return Report("test", at_s, version, (), ())
+
+
+class PlaneContract:
+    """Inherit as `TestX(PlaneContract)` with a fixture `harness`."""
+
+    def test_nothing_is_wanted_of_a_cluster_without_placements(self, harness: PlaneHarness) -> None:
+        assert harness.port.fetch_desired("test") == ()
+
+    def test_only_the_placements_of_the_cluster_are_wanted(self, harness: PlaneHarness) -> None:
+        place(harness.store, "mine")
+        place(harness.store, "other", cluster="elsewhere")
+        assert [one.spec.name for one in harness.port.fetch_desired("test")] == ["mine"]
+
+    def test_asking_again_answers_the_same(self, harness: PlaneHarness) -> None:
+        place(harness.store, "mine")
+        assert harness.port.fetch_desired("test") == harness.port.fetch_desired("test")
+
+    def test_a_placement_that_leaves_is_no_longer_wanted(self, harness: PlaneHarness) -> None:
+        record = place(harness.store, "mine")
+        assert len(harness.port.fetch_desired("test")) == 1
+        leaving = WorkloadStatus(phase=Phase.PLACED, placement=record.status.placement, generation=1, leaving_s=5.0)
+        harness.store.commit([Change(record.uid, record.version, leaving)])
+        assert harness.port.fetch_desired("test") == ()
+
+    def test_a_report_arrives_whole_and_an_older_one_changes_nothing(self, harness: PlaneHarness) -> None:
+        harness.port.write_report(report(20.0, "new"))
+        harness.port.write_report(report(10.0, "old"))
+        harness.port.write_report(report(20.0, "new"))
+        assert [one.version for one in harness.store.list_reports()] == ["new"]
+
+    def test_a_plane_that_is_away_is_a_temporary_failure(self, harness: PlaneHarness) -> None:
+        harness.go_away()
+        with pytest.raises(Temporary):
+            harness.port.fetch_desired("test")
+        with pytest.raises(Temporary):
+            harness.port.write_report(report(1.0))

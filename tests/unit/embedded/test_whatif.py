@@ -1,0 +1,40 @@
+"""A changed fleet: prices, PUE, a cluster less; and the refusal of changes that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from dure.embedded.whatif import changed, without
+from dure.files.builtin import demo_fleet
+from dure.model.errors import InvalidInput, NotFound
+
+
+def test_a_factor_scales_every_price_of_the_cluster_and_of_no_other() -> None:
+    fleet = demo_fleet()
+    name = fleet.clusters[0].info.name
+    other = changed(fleet, f"{name}.price=2x")
+    before, after = fleet.clusters[0].pools[0].tariff, other.clusters[0].pools[0].tariff
+    for field in ("owned", "on_demand", "spot"):
+        old, new = getattr(before, field), getattr(after, field)
+        assert (new is None) == (old is None)
+        if old is not None:
+            assert new.values == tuple(2 * value for value in old.values)
+    assert other.clusters[1:] == fleet.clusters[1:]
+
+
+def test_pue_is_set_and_a_cluster_removed() -> None:
+    fleet = demo_fleet()
+    name = fleet.clusters[0].info.name
+    assert changed(fleet, f"{name}.pue=1.05").clusters[0].info.pue == 1.05
+    assert without(fleet, name).cluster(name) is None
+
+
+@pytest.mark.parametrize("text", ["", "price=3", "seoul-onprem.colour=3", "seoul-onprem.price=cheap"])
+def test_a_change_that_makes_no_sense_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a change"):
+        changed(demo_fleet(), text)
+
+
+def test_an_unknown_cluster_is_named_with_the_known_ones() -> None:
+    with pytest.raises(NotFound, match="Known: "):
+        without(demo_fleet(), "nowhere")

@@ -1,0 +1,172 @@
+"""The serving front over real loopback HTTP: routing by work, order by deadline, failures, draining."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+
+from dure.front.choose import Backend, Waiting, next_waiting, pick
+from dure.front.gateway import render
+from dure.front.proxy import Front, FrontSettings, read_request
+
+Handler = Callable[[bytes], Awaitable[bytes]]
+
+
+@asynccontextmanager
+async def backend(handler: Handler) -> AsyncIterator[str]:
+    """A tiny OpenAI-style backend on loopback."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await read_request(reader, 1 << 20)
+        if request is not None and not isinstance(request, str):
+            body = await handler(request.body)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@asynccontextmanager
+async def front(urls: list[str], settings: FrontSettings) -> AsyncIterator[tuple[Front, httpx.AsyncClient]]:
+    made = Front(urls, settings)
+    port = await made.start("127.0.0.1", 0)
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        try:
+            yield made, client
+        finally:
+            await made.stop()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let the loop turn until something holds."""
+    for _ in range(100_000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("never came to hold")
+
+
+async def test_a_request_passes_through_with_its_body() -> None:
+    async def echo(body: bytes) -> bytes:
+        return b"got " + body
+
+    async with backend(echo) as url, front([url], FrontSettings()) as (made, client):
+        answer = await client.post("/v1/completions", content=b"hello")
+        assert (answer.status_code, answer.content) == (200, b"got hello")
+        assert made.backends[0].active == 0
+
+
+async def test_a_dead_backend_is_skipped() -> None:
+    async def fine(body: bytes) -> bytes:
+        return b"fine"
+
+    async with backend(fine) as gone:
+        pass
+    async with backend(fine) as url, front([gone, url], FrontSettings()) as (_, client):
+        answers = [(await client.post("/v1/completions", content=b"x" * n)).status_code for n in (1, 2, 3)]
+        assert answers == [200, 200, 200]
+
+
+async def test_nobody_left_is_said_clearly() -> None:
+    async def fine(body: bytes) -> bytes:
+        return b"fine"
+
+    async with backend(fine) as gone:
+        pass
+    async with front([gone], FrontSettings()) as (_, client):
+        answer = await client.post("/v1/completions", content=b"x")
+        assert answer.status_code == 503
+        assert "no backend" in answer.text
+
+
+async def test_draining_sends_new_requests_elsewhere() -> None:
+    async def first(body: bytes) -> bytes:
+        return b"first"
+
+    async def second(body: bytes) -> bytes:
+        return b"second"
+
+    async with backend(first) as a, backend(second) as b, front([a, b], FrontSettings()) as (made, client):
+        made.drain(a)
+        assert {(await client.post("/v1/x", content=b"x")).content for _ in range(4)} == {b"second"}
+
+
+async def test_a_heavy_request_keeps_light_ones_off_its_backend() -> None:
+    release = asyncio.Event()
+    counts = {"a": 0, "b": 0}
+
+    def handler(name: str) -> Handler:
+        async def handle(body: bytes) -> bytes:
+            counts[name] += 1
+            if len(body) > 1000:
+                await release.wait()
+            return name.encode()
+
+        return handle
+
+    async with (
+        backend(handler("a")) as a,
+        backend(handler("b")) as b,
+        front([a, b], FrontSettings(mean_output=1.0)) as (made, client),
+    ):
+        heavy = asyncio.create_task(client.post("/v1/x", content=b"x" * 200_000))
+        await until(lambda: any(backend.active for backend in made.backends))
+        busy = next(backend.url for backend in made.backends if backend.active)
+        for _ in range(5):
+            await client.post("/v1/x", content=b"y")
+        release.set()
+        await heavy
+        light = counts["b"] if busy == a else counts["a"]
+        assert light == 5
+
+
+async def test_a_full_front_queues_and_then_serves() -> None:
+    release = asyncio.Event()
+
+    async def slow(body: bytes) -> bytes:
+        await release.wait()
+        return body
+
+    async with backend(slow) as url, front([url], FrontSettings(limit=1)) as (made, client):
+        tasks = [asyncio.create_task(client.post("/v1/x", content=str(n).encode())) for n in range(4)]
+        await until(lambda: len(made.waiting) == 3)
+        release.set()
+        assert sorted([(await task).content for task in tasks]) == [b"0", b"1", b"2", b"3"]
+
+
+async def test_malformed_and_oversized_requests_are_refused() -> None:
+    async def fine(body: bytes) -> bytes:
+        return b"fine"
+
+    async with backend(fine) as url, front([url], FrontSettings(body_bytes=10)) as (_, client):
+        assert (await client.post("/v1/x", content=b"x" * 11)).status_code == 400
+
+
+def test_late_requests_go_last_and_the_rest_in_order() -> None:
+    waiting = [Waiting(1, 0.0, 1.0), Waiting(2, 9.0, 1.0), Waiting(3, 9.5, 1.0)]
+    chosen = next_waiting(waiting, 10.0, ttft_s=2.0)
+    assert chosen is not None
+    assert chosen.number == 2
+    assert next_waiting(waiting, 100.0, ttft_s=2.0) == waiting[0]
+    assert next_waiting([], 0.0, 2.0) is None
+
+
+def test_the_backend_with_least_work_is_picked_and_full_ones_never() -> None:
+    backends = [Backend("a", 2, 1, 5.0), Backend("b", 2, 2, 0.0), Backend("c", 2, 1, 3.0, draining=True)]
+    chosen = pick(backends)
+    assert chosen is not None
+    assert chosen.url == "a"
+
+
+def test_the_same_policy_renders_as_gateway_resources() -> None:
+    kinds = [manifest["kind"] for manifest in render("chat-7b", "search", {"app": "chat-7b"}, 8000)]
+    assert kinds == ["InferencePool", "InferenceObjective", "HTTPRoute"]

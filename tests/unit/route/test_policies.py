@@ -1,0 +1,105 @@
+"""Which queue each policy takes, and the rule it names."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from dure.model.errors import InvalidInput
+from dure.route import chain, earliest_finish, seed, static
+from dure.route.policies import NAMES, policy
+from dure.route.situation import Alternative, Candidate, Figures, Lane, Situation
+from tests.unit.route.situations import CPU, FOUR_CPU, GPU, heavy, light, situation
+
+
+def test_static_never_leaves_home() -> None:
+    assert static.choose(light(), situation(gpu_waiting=50)).index == 0
+
+
+@pytest.mark.parametrize(
+    ("seen", "rule", "index"),
+    [
+        (situation(gpu_running=3), "seed-gpu-free", 0),
+        (situation(gpu_waiting=9), "seed-short-queue", 0),
+        (situation(gpu_waiting=10, cpu_running=3), "seed-cap", 0),
+        (situation(gpu_waiting=10, cpu_running=2), "seed-all-four", 1),
+    ],
+)
+def test_the_published_rule_checks_four_things_in_order(seen: Situation, rule: str, index: int) -> None:
+    choice = seed.choose(light(), seen)
+    assert (choice.rule, choice.index) == (rule, index)
+
+
+def test_the_published_rule_wants_room_for_the_cpu_request() -> None:
+    seen = situation(gpu_waiting=10)
+    full = Figures("cpu", {CPU: 3999}, 0, 0)
+    choice = seed.choose(light(), replace(seen, figures={**seen.figures, "cpu": full}))
+    assert choice.rule == "seed-no-room"
+
+
+def test_the_published_rule_leaves_heavy_jobs_alone() -> None:
+    assert seed.choose(heavy(), situation(gpu_waiting=50)).rule == "seed-not-light"
+
+
+def test_earliest_finish_stays_while_the_gpu_is_sooner() -> None:
+    choice = earliest_finish.choose(light(), situation(gpu_waiting=2))
+    assert (choice.index, choice.rule) == (0, "home-is-first")
+    assert choice.eta_s is not None
+    assert choice.eta_s < 100 + 90
+
+
+def test_earliest_finish_leaves_a_long_queue_and_says_by_how_much() -> None:
+    choice = earliest_finish.choose(light(), situation(gpu_waiting=20))
+    assert (choice.index, choice.rule, choice.eta_s) == (1, "ends-first", 190.0)
+    assert "before home" in choice.because
+    assert [offer.queue for offer in choice.offers] == ["user-gpu", "user-cpu"]
+
+
+def test_earliest_finish_does_not_leave_for_a_gain_that_is_too_small() -> None:
+    seen = situation(gpu_waiting=20)
+    home = earliest_finish.choose(light(), seen).offers[0].finish_s
+    assert home is not None
+    assert earliest_finish.choose(light(run_cpu=home - 100 - 0.1), seen).rule == "gain-too-small"
+
+
+def test_earliest_finish_skips_a_stopped_queue_and_tells_why() -> None:
+    seen = situation(gpu_waiting=20)
+    stopped = Figures("cpu", {CPU: 24_000}, active=False, why_not="Stopped: held by its owner")
+    choice = earliest_finish.choose(light(), replace(seen, figures={**seen.figures, "cpu": stopped}))
+    assert choice.index == 0
+    assert choice.offers[1].refused == "Stopped: held by its owner"
+
+
+def test_a_job_larger_than_every_quota_waits_at_home_and_is_told() -> None:
+    huge = Candidate("huge", "n", "k", (Alternative("t4", "user-gpu", "gpu", {GPU: 64_000}, 10.0),), 100.0)
+    assert earliest_finish.choose(huge, situation()).rule == "nowhere-fits"
+
+
+def chained(*names: str) -> tuple[Candidate, Situation]:
+    ways = tuple(Alternative(name, name, name, FOUR_CPU, 60.0 * (place + 1)) for place, name in enumerate(names))
+    lanes = {name: Lane(name, {CPU: 8000}) for name in names}
+    figures = {name: Figures(name, {CPU: 8000}) for name in names}
+    return Candidate("j", "n", "k", ways, 0.0), Situation(0.0, lanes, figures)
+
+
+def test_the_chain_takes_the_best_class_while_it_is_quick_enough() -> None:
+    job, seen = chained("t4", "h100-80gb", "cpu")
+    choice = chain.choose(job, seen, chain.Settings(patience_s=90.0))
+    assert job.alternatives[choice.index].class_name == "h100-80gb"
+    assert chain.choose(job, seen, chain.Settings(patience_s=10.0)).index == 0
+
+
+def test_the_chain_weighs_money_and_carbon_on_request() -> None:
+    job, seen = chained("h100", "cpu")
+    dear = {"h100": 3600.0, "cpu": 36.0}
+    assert chain.choose(job, seen).index == 0
+    assert chain.choose(job, seen, chain.Settings(per_cost=2.0, price_per_hour=dear)).index == 1
+    hungry = {"h100": 700.0, "cpu": 100.0}
+    assert chain.choose(job, seen, chain.Settings(per_carbon=60.0, watts=hungry)).index == 1
+
+
+def test_every_policy_has_a_name_and_others_are_refused() -> None:
+    for name in NAMES:
+        assert policy(name)(heavy(), situation()).index == 0
+    with pytest.raises(InvalidInput, match="no routing policy 'fastest'"):
+        policy("fastest")

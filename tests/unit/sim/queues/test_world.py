@@ -1,0 +1,138 @@
+"""The played Kueue: the published table, the optimum, and never worse than a fixed queue."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dure.bench.route import command
+from dure.bench.route_sim import published_rows
+from dure.model.errors import InvalidInput, NotFound
+from dure.route import earliest_finish, reroute, static
+from dure.sim.queues.mix import Mix, MixJob, MixQueue, parse
+from dure.sim.queues.mixes import burst, random_mix, uniform
+from dure.sim.queues.optimum import optimum
+from dure.sim.queues.world import Laws, Run, World
+
+
+def play(mix: Mix, *, dynamic: bool, laws: Laws | None = None) -> Run:
+    chosen = earliest_finish.choose if dynamic else static.choose
+    return World(mix, chosen, reroute.moves if dynamic else None, laws or Laws(), lambda _job, _queue: 1.0).play()
+
+
+def test_the_published_table_is_reproduced_within_five_percent() -> None:
+    rows = published_rows()
+    assert len(rows) == 4
+    assert all(abs(float(row["off"] or 1)) < 0.05 for row in rows)
+    assert {row["moved"] for row in rows if row["policy"] == "seed"} == {3}
+
+
+@pytest.mark.parametrize(("mix", "best"), [(burst(), 172.2), (burst(60), 146.0), (uniform(), 174.0)])
+def test_earliest_finish_is_within_three_percent_of_the_optimum(mix: Mix, best: float) -> None:
+    reached = play(mix, dynamic=True).makespan_s
+    found = optimum(mix, reached)
+    assert found.proven
+    assert found.makespan_s == pytest.approx(best)
+    assert reached <= 1.03 * found.makespan_s
+
+
+@pytest.mark.parametrize("slowdown", [1.0, 1.6])
+def test_random_mixes_are_never_worse_than_a_fixed_queue(slowdown: float) -> None:
+    for seed in range(12):
+        mix = random_mix(seed, slowdown)
+        assert play(mix, dynamic=True).makespan_s <= 1.02 * play(mix, dynamic=False).makespan_s
+
+
+def test_the_optimum_equals_that_of_trying_everything() -> None:
+    for seed in range(6):
+        full = random_mix(seed)
+        mix = Mix("small", {"gpu": MixQueue(2), "cpu": MixQueue(1)}, full.jobs[:6])
+        assert optimum(mix, play(mix, dynamic=False).makespan_s).makespan_s == pytest.approx(_tried(mix), abs=2e-3)
+
+
+def _tried(mix: Mix) -> float:
+    slots = [("gpu", 0), ("gpu", 1), ("cpu", 0)]
+    jobs = sorted(mix.jobs, key=lambda job: job.arrival_s)
+    best = float("inf")
+    for ways in itertools.product(range(3), repeat=len(jobs)):
+        ends = [0.0, 0.0, 0.0]
+        if any(slots[way][0] not in job.run_s for way, job in zip(ways, jobs, strict=True)):
+            continue
+        for way, job in zip(ways, jobs, strict=True):
+            ends[way] = max(ends[way], job.arrival_s) + job.run_s[slots[way][0]]
+        best = min(best, max(ends))
+    return best - jobs[0].arrival_s
+
+
+def test_neighbours_on_a_node_slow_each_other() -> None:
+    run = {"cpu": 10.0}
+    jobs = (MixJob("a", 0.0, "light", run), MixJob("b", 0.0, "light", run))
+    shared = Mix("m", {"cpu": MixQueue(2, nodes=1, slowdown=1.5)}, jobs)
+    assert play(shared, dynamic=False).makespan_s == pytest.approx(15.0)
+    apart = Mix("m", {"cpu": MixQueue(2)}, jobs)
+    assert play(apart, dynamic=False).makespan_s == pytest.approx(10.0)
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    assert play(random_mix(3), dynamic=True) == play(random_mix(3), dynamic=True)
+
+
+def test_every_job_runs_once_and_no_queue_is_overfull() -> None:
+    mix = random_mix(7)
+    run = play(mix, dynamic=True)
+    assert sorted(stay.job for stay in run.stays) == sorted(job.name for job in mix.jobs)
+    for stay in run.stays:
+        at = stay.started_s
+        beside = [one for one in run.stays if one.queue == stay.queue and one.started_s <= at < one.ended_s]
+        assert len(beside) <= mix.queues[stay.queue].slots
+        assert stay.started_s >= stay.arrived_s
+
+
+GOOD = {
+    "name": "mine",
+    "queues": {"gpu": {"slots": 1}, "cpu": {"slots": 2}},
+    "jobs": [{"name": f"j{n}", "arrival_s": n, "kind": "light", "run_s": {"gpu": 10, "cpu": 25}} for n in range(4)],
+}
+
+
+def test_a_scenario_file_gives_rows_of_the_stated_form(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(GOOD))
+    done = CliRunner().invoke(command, ["--sim", "--scenario", str(file), "--json"], catch_exceptions=False)
+    answer = json.loads(done.stdout)
+    assert answer["bench"] == "route"
+    assert [row["policy"] for row in answer["rows"]] == ["static", "seed", "earliest-finish"]
+    for row in answer["rows"]:
+        assert {"scenario", "policy", "makespan_s", "mean_wait_s", "optimum_s", "moved"} <= row.keys()
+    assert answer["rows"][0]["makespan_s"] == 40.0
+    assert answer["rows"][2]["optimum_s"] <= answer["rows"][2]["makespan_s"] < 40.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"queues": {}}, "at least one queue"),
+        ({"queues": {"gpu": {"slots": 0}}}, "slots must be"),
+        ({"jobs": [{"name": "a", "arrival_s": -1, "kind": "gpu", "run_s": {"gpu": 1}}]}, "arrival_s"),
+        ({"jobs": [{"name": "a", "arrival_s": 0, "kind": "tpu", "run_s": {"gpu": 1}}]}, "neither gpu nor light"),
+        ({"jobs": [{"name": "a", "arrival_s": 0, "kind": "gpu", "run_s": {"tpu": 1}}]}, "names queue 'tpu'"),
+        ({"jobs": [{"name": "a", "arrival_s": 0, "kind": "gpu", "run_s": {"gpu": 0}}]}, "must be positive"),
+        ({"jobs": [{"name": "a", "arrival_s": 0, "kind": "gpu", "run_s": {}}]}, "names no queue"),
+        ({"jobs": GOOD["jobs"] + GOOD["jobs"]}, "two jobs are called"),  # type: ignore[operator]
+        ({"extra": 1}, "unknown field"),
+    ],
+)
+def test_a_wrong_scenario_is_refused_with_its_place(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        parse(json.dumps({**GOOD, **change}), "mine.json")
+
+
+def test_broken_and_missing_files_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="not JSON"):
+        parse("{", "mine.json")
+    with pytest.raises(NotFound, match="no such file"):
+        CliRunner().invoke(command, ["--sim", "--scenario", str(tmp_path / "none.json")], catch_exceptions=False)
