@@ -26,6 +26,7 @@ from dure.place.solver import Ascent
 
 DEVICES = 64
 CARBON_USD_PER_T = (0, 100, 400, 800, 1600, 3200, 6400, 12800)
+REFINEMENTS = 4
 PLACES = {"six": REGIONS[:6], "dirty": DIRTY, "twelve": REGIONS}
 
 
@@ -82,12 +83,33 @@ def cells(world: World, iterations: int) -> list[Row]:
     base = _baselines(work, fleet)
     fixed = base["fixed-order"]
     rows = [_row(world, name, 0, found, work, fixed) for name, found in base.items()]
-    for usd_per_t in CARBON_USD_PER_T:
+
+    def ours(usd_per_t: int) -> float:
         found = jointly(work, fleet, usd_per_t / 1e6, iterations, world.seed)
         rows.append(_row(world, "ours", usd_per_t, found, work, fixed))
+        return found.money
+
+    paid = {usd_per_t: ours(usd_per_t) for usd_per_t in CARBON_USD_PER_T}
+    _refined(paid, 1.01 * base["lowest-price"].money, ours)
     floor = _floor(work, fleet, min(found.money for found in base.values()))
     rows.append({**_place_of(world, "floor", 0), "money": floor, "money_ratio": floor / fixed.money})
     return rows
+
+
+def _refined(paid: dict[int, float], limit: float, ours: Callable[[int], float]) -> None:
+    """More points of our front next to where it crosses `limit`: halve the carbon prices between."""
+    within = max((usd for usd, money in paid.items() if money <= limit), default=None)
+    beyond = min(
+        (usd for usd, money in paid.items() if money > limit and (within is None or usd > within)), default=None
+    )
+    if within is None or beyond is None:
+        return
+    for _ in range(REFINEMENTS):
+        middle = (within + beyond) // 2
+        if ours(middle) <= limit:
+            within = middle
+        else:
+            beyond = middle
 
 
 def summary(rows: list[Row]) -> dict[str, Cell]:
@@ -233,7 +255,9 @@ def _row(world: World, policy: str, usd_per_t: int, found: Outcome, work: Jobs, 
 
 
 def _told(world: World, rows: list[Row]) -> str:
-    last = [row for row in rows if row["policy"] == "ours"][-len(CARBON_USD_PER_T)]
+    here = (world.trace, world.places, world.prices, world.use, world.slack)
+    keys = ("trace", "places", "prices", "use", "slack")
+    last = next(row for row in rows if row["policy"] == "ours" and tuple(row[key] for key in keys) == here)
     where = f"{world.trace} {world.places} {world.prices} {world.use} {world.slack}"
     return f"{where}: ours {_n(last['money_ratio']):.3f} of the fixed order's money"
 

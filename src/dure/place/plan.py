@@ -158,7 +158,8 @@ def _waits(
     then, start_s = candidate.bill(at), float(candidate.quote.starts[at])
     possible = [one for one in _by_cost(candidates) if one.quote is not None and one.now_clash is None]
     if not possible:
-        return Hold(record.name, _held(cycle, record, candidates), until_s=start_s)
+        # Room may come back before the hour it is expected: no sleep.
+        return Hold(record.name, _held(cycle, record, candidates))
     now = possible[0].bill(0)
     greener = now.carbon - then.carbon > now.direct + now.energy - then.direct - then.energy
     reason = Reason.WAITING_FOR_GREENER_HOUR if greener else Reason.WAITING_FOR_CHEAPER_HOUR

@@ -92,3 +92,12 @@ def test_place_prints_a_row_per_policy_and_the_floor_under_all_that_keep_their_d
     punctual = [row for row in rows if row["policy"] != "floor" and row["missed_pct"] == 0]
     assert punctual
     assert all(row["money"] >= floor * (1 - 1e-9) for row in punctual)
+
+
+@needs_data
+@pytest.mark.parametrize("prices", ["on-demand", "spot", "owned"])
+def test_gap_knows_each_kind_of_prices_by_its_name(prices: str) -> None:
+    args = ["--jobs", "10", "--regions", "2", "--hours", "24", "--seeds", "3", "--iterations", "5"]
+    run = CliRunner().invoke(gap.command, [*args, "--bound-seconds", "0", "--prices", prices, "--json"])
+    assert run.exit_code == 0, run.output
+    assert {row["prices"] for row in json.loads(run.stdout)["rows"]} == {prices}
