@@ -212,28 +212,8 @@ def test_the_callers_own_rights_decide(hub: Cluster) -> None:
         made.stop()
 
 
-<<<<<<< HEAD
-def _move(made: Gateway, name: str) -> int:
-    """Look again once the Workload of this job is seen waiting."""
-    import threading
-
-    seen = threading.Event()
-    for _ in range(600):
-        lanes = made.desk.view.situation(made.desk.now(), made.memory.durations).lanes.values()
-        open_ = {one.job for one in made.board.workloads.unfinished()}
-        if name in open_ and any(one.name == f"default/{name}" for lane in lanes for one in lane.waiting):
-            break
-        seen.wait(0.05)
-    object.__setattr__(made.desk.settings, "moves", True)
-    return made.mover.turn()
-
-
-def _as_move(made: Gateway, to: object) -> Move:
-    return Move("default/started", "user-gpu-queue", "user-cpu-queue", "cpu", to, 9.0, 1.0, "a test")  # type: ignore[arg-type]
-=======
 def _as_move(to: Alternative) -> Move:
     return Move("default/started", "user-gpu-queue", "user-cpu-queue", "cpu", to, 9.0, 1.0, "a test")
->>>>>>> refs/heads/route
 
 
 def test_kueue_that_is_not_there_is_named(lab_factory: LabFactory) -> None:

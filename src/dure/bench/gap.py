@@ -55,7 +55,9 @@ def seeds(text: str) -> list[int]:
 @click.option("--hours", default=72, show_default=True, help="Hours of the horizon.")
 @click.option("--gangs", is_flag=True, help="Jobs of 1 to 16 devices, all or nothing.")
 @click.option("--tight", is_flag=True, help="80 % of the device-hours instead of 50 %.")
-@click.option("--prices", type=click.Choice([one.value for one in Prices]), default=None, help="Default: on-demand, then owned.")
+@click.option(
+    "--prices", type=click.Choice([one.value for one in Prices]), default=None, help="Default: on-demand, then owned."
+)
 @click.option("--seeds", "seed_text", default="1..5", show_default=True, help="1..5, 3 or 1,4,9.")
 @click.option("--iterations", default=Search().iterations_per_job, show_default=True, help="Of ruin, per job.")
 @click.option("--bound-seconds", default=20.0, show_default=True, help="HiGHS, per instance; 0: Lagrangian.")

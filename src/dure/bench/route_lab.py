@@ -103,10 +103,25 @@ def _run(api: Api, mix: Mix, name: str, factor: float, cost_s: Seconds) -> Seen:
         stays = watcher.stays(mix, begun, arrivals)
     finally:
         gateway.stop()
-    ran = {spec.name: spec for spec in mix.jobs}
-    costs = [stay.ended_s - stay.started_s - ran[stay.job].run_s[stay.queue] / factor for stay in stays]
+    costs = _costs(stays, {spec.name: spec for spec in mix.jobs}, factor)
     last = max(arrivals.values())
     return Seen(Run(tuple(stays), last), max(0.0, statistics.fmean(costs)), arrivals)
+
+
+def _costs(stays: Sequence[Stay], specs: Mapping[str, MixJob], factor: float) -> list[Seconds]:
+    """What each job cost its slot besides running, the handing over from the job before it included."""
+    ends: dict[str, list[Seconds]] = {}
+    found = []
+    for stay in sorted(stays, key=lambda one: (one.started_s, one.job)):
+        freed = [end for end in ends.setdefault(stay.queue, []) if end <= stay.started_s]
+        begun = stay.started_s
+        if freed:
+            before = max(freed)
+            ends[stay.queue].remove(before)
+            begun = max(before, stay.arrived_s)
+        ends[stay.queue].append(stay.ended_s)
+        found.append(stay.ended_s - begun - specs[stay.job].run_s[stay.queue] / factor)
+    return found
 
 
 class _Watcher:

@@ -46,6 +46,7 @@ COMMANDS: dict[str, Entry] = {
     "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
+    "advise": Entry("dure.cli.advise", "What to rent for a model; what the fleet could save.", PEOPLE),
     "gateway": Entry("dure.cli.gateway", "Choose Kueue queues for Jobs.", PROCESS),
     "whatif": Entry("dure.cli.whatif", "The same workloads in a changed world, side by side.", BRAIN),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),

@@ -168,18 +168,10 @@ def queues(request: Req) -> Queues:
     )
 
 
-<<<<<<< HEAD
-@post("/v1/jobs", status_code=201, sync_to_thread=True)
-def submit(
-    request: Req,
-    body: bytes,
-    dryRun: FromQuery[bool] = False,  # noqa: N803 - the name of the query parameter, as in Kubernetes
-=======
 @post("/v1/jobs", status_code=201)
 async def submit(
     request: Req,
     dry_run: Annotated[bool, QueryParameter(name="dryRun", description="Do everything but create.")] = False,
->>>>>>> refs/heads/route
     policy: FromQuery[str] = "",
 ) -> Response[Submitted]:
     """Take in one Job or several, as YAML or JSON. With `dryRun=true` everything is done but the creation."""

@@ -45,7 +45,7 @@ class Reason(enum.StrEnum):
 
 REMEDIES: dict[Reason, str] = {
     Reason.NO_CAPACITY: "Wait, accept another class, or add nodes to the pool.",
-    Reason.FRAGMENTED: "dure defrag plan CLUSTER shows the moves that free a large enough group.",
+    Reason.FRAGMENTED: "Wait for a larger free group, make the gang smaller, or accept another class.",
     Reason.MEMORY_TOO_SMALL: "Ask for less memory per device or accept a class with more.",
     Reason.COMPUTE_TOO_SMALL: "Ask for a smaller share of a device or accept a faster class.",
     Reason.BANDWIDTH_TOO_SMALL: "Ask for less bandwidth or accept a class with more.",
@@ -67,9 +67,9 @@ REMEDIES: dict[Reason, str] = {
     Reason.WAITING_FOR_WARM_UP: "Nothing to do; the replacement is loading the model.",
     Reason.MOVE_NOT_WORTH_IT: "Nothing to do; the saving is below the threshold of the policy.",
     Reason.SPOT_RECLAIMED: "The provider took the node back; the workload is queued again by itself.",
-    Reason.CLUSTER_UNREACHABLE: "Check the agent of the cluster: dure doctor",
-    Reason.STALE_FIGURES: "Check the agent's clock and connection: dure doctor",
-    Reason.POLICY_PAUSED: "Resume it: dure policy resume NAME",
+    Reason.CLUSTER_UNREACHABLE: "Check that the cluster's agent runs and reaches the plane: dure get clusters",
+    Reason.STALE_FIGURES: "Check the agent's clock and connection: dure get clusters",
+    Reason.POLICY_PAUSED: "Apply the policy again with paused: false.",
     Reason.TAINT_NOT_TOLERATED: "Add a toleration to the pod template or remove the taint.",
     Reason.SELECTOR_MISMATCH: "Correct the node selector or label the nodes.",
     Reason.SHARE_MODE_NOT_OFFERED: "Offer the share mode on the pool (share: [...]) or ask for whole devices.",

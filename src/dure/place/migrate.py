@@ -1,8 +1,7 @@
 """Should a running workload move? Only when the saving on the work that is left passes a threshold.
 
 The bill of going on where it is, against the cheapest home that has room, migration counted. Training moves only at a
-checkpoint boundary, serving only with its replacement warm; the agent sees to both. Called by those who offer moves
-(`dure move`, what-if); the cycle itself does not move anything unasked.
+checkpoint boundary, serving only with its replacement warm. Pure and tested; the cycle does not move anything yet.
 """
 
 from __future__ import annotations

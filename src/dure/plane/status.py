@@ -135,7 +135,11 @@ def _troubles(snapshot: Snapshot) -> Iterable[Trouble]:
     for info in snapshot.clusters:
         if not info.reachable:
             age = f"for {(snapshot.now_s - info.observed_s) / 60:.0f} min" if info.observed_s else "yet"
-            yield Trouble(f"{info.name} has not reported {age}", cluster=info.name, remedy="dure doctor")
+            yield Trouble(
+                f"{info.name} has not reported {age}",
+                cluster=info.name,
+                remedy="Check that its agent runs and reaches the plane.",
+            )
     for record in snapshot.records:
         due = record.spec.deadline_s
         late = due is not None and snapshot.now_s > record.status.submitted_s + due

@@ -53,6 +53,7 @@ def instances() -> tuple[InstanceOffer, ...]:
             memory_gib=row["memory"],
             usd_micros_per_h=round(row["usd"] * 1_000_000),
             efa=row.get("efa", 0),
+            link_gbs=float(row.get("link", 16)),
             device_mib=catalogue().accelerator(row["class"]).memory_mib,
         )
         for row in table.plain()

@@ -1,4 +1,4 @@
-"""Mixes to play: the two published scenarios and random ones that nobody tuned for."""
+"""Mixes to play: the two published scenarios and random ones."""
 
 from __future__ import annotations
 
