@@ -67,7 +67,7 @@ class Up:
         return self.process.returncode, stderr
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Shared by the tests that only ask or add; each uses names of its own."""
     server = Up(tmp_path_factory.mktemp("up"), "--port", "0")

@@ -55,10 +55,23 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def digest(snapshot: Snapshot) -> str:
     """A short name for this very world; two snapshots share it only if a decision could not tell them apart."""
-    # Templates are for people who write workloads; no decision reads them.
-    catalogue = msgspec.structs.replace(snapshot.catalogue, templates={})
-    body = msgspec.structs.replace(snapshot, catalogue=catalogue)
-    return hashlib.blake2b(_ENCODER.encode(body), digest_size=12).hexdigest()
+    body = msgspec.structs.replace(snapshot, catalogue=_NO_CATALOGUE)
+    made = hashlib.blake2b(_ENCODER.encode(body), digest_size=12)
+    made.update(_catalogue_digest(snapshot.catalogue))
+    return made.hexdigest()
+
+
+def _catalogue_digest(catalogue: Catalogue) -> bytes:
+    """Of classes and models (templates are for people). The same object is hashed once: it never changes."""
+    if _hashed.get("catalogue") is not catalogue:
+        body = msgspec.structs.replace(catalogue, templates={})
+        _hashed["catalogue"] = catalogue
+        _hashed["digest"] = hashlib.blake2b(_ENCODER.encode(body), digest_size=12).digest()
+    found = _hashed["digest"]
+    assert isinstance(found, bytes)
+    return found
 
 
 _ENCODER = msgspec.msgpack.Encoder(order="sorted")
+_NO_CATALOGUE = Catalogue(classes={})
+_hashed: dict[str, Catalogue | bytes] = {}

@@ -12,7 +12,8 @@ from dure.model.cluster import ClusterInfo
 from dure.model.fleet import Fleet
 from dure.model.report import Report
 from dure.model.snapshot import Snapshot, Weights
-from dure.model.units import DAY_S, Grams, Instant, Micros
+from dure.model.tariff import CarbonSeries
+from dure.model.units import DAY_S, HOUR_S, Grams, Instant, Micros
 from dure.model.workload import WorkloadRecord
 from dure.ports import CarbonPort, PricePort, StorePort
 from dure.watch.usage import usage_of
@@ -41,6 +42,7 @@ class Observer:
         self.prices = prices
         self.carbon = carbon
         self.seed = seed
+        self._series: tuple[int, tuple[CarbonSeries, ...]] | None = None
 
     def snapshot(self, now_s: Instant, records: Sequence[WorkloadRecord], reports: Sequence[Report]) -> Snapshot:
         """The world as of `now_s`, with the records as the loop has just folded them."""
@@ -58,13 +60,21 @@ class Observer:
             ),
             pools=tuple(pool for report in reports for pool in report.pools),
             tariffs=self.prices.fetch_tariffs(now_s),
-            carbon=self.carbon.fetch_carbon(now_s - CARBON_BEFORE_S, now_s + CARBON_AHEAD_S),
+            carbon=self._carbon_around(now_s),
             tenants=tenants,
             usage=usage_of((tenant.name for tenant in tenants), records, month),
             records=tuple(records),
             policies=self.store.list_policies(),
             weights=_weights(self.store),
         )
+
+    def _carbon_around(self, now_s: Instant) -> tuple[CarbonSeries, ...]:
+        """Asked for once an hour: that is how often the series have a new value."""
+        hour = int(now_s // HOUR_S)
+        if self._series is None or self._series[0] != hour:
+            begin_s = float(hour * HOUR_S)
+            self._series = hour, self.carbon.fetch_carbon(begin_s - CARBON_BEFORE_S, begin_s + CARBON_AHEAD_S)
+        return self._series[1]
 
 
 def _info(info: ClusterInfo, seen: dict[str, Report], now_s: Instant) -> ClusterInfo:
