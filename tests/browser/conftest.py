@@ -28,8 +28,9 @@ PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """Ends with its module: while it is open, Playwright's event loop runs in this thread and no other can."""
     path = find()
     if path is None:
         pytest.skip("no Chromium on this machine; 'make browser' installs one or says why not")
@@ -39,7 +40,7 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveFleet]:
     """The demo fleet, running fast so that things happen while a test looks."""
     fleet = LiveFleet(demo_fleet(), catalogue(), tmp_path_factory.mktemp("state"), speed=600)
@@ -49,7 +50,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveFleet]:
     fleet.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(live: LiveFleet) -> Iterator[Server]:
     running = Server(create_app(live.desk, Keys("a-token-for-browser-tests"), pages=pages()), *open_socket(port=0))
     running.start()

@@ -20,6 +20,8 @@ _STEP_S = 300.0
 _HEADROOM = 2.6
 # The mean service time is this part of the latency target.
 _SERVICE_PART = 1 / 6
+# However long the queue, this part of the requests is in time just before it grows without end.
+_LUCKY = 0.1
 _USERS_UTC_OFFSET_S = 9 * HOUR_S
 
 
@@ -71,7 +73,7 @@ def good_part(spec: Workload, rate_per_s: float, ready: int, speed: float) -> fl
         return min(1.0, 1 / load) if load > 0 else 1.0
     if load >= 1:
         # The queue grows without end; only those that jump in while it is drained are in time.
-        return 0.1 / load
+        return _LUCKY / load
     wait = load ** (math.sqrt(2 * (ready + 1)) - 1) / (ready * (1 - load))
     response = _SERVICE_PART / speed * (1 + wait)
-    return 1 - math.exp(-1 / response)
+    return max(_LUCKY, 1 - math.exp(-1 / response))
