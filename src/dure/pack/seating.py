@@ -17,7 +17,7 @@ from dure.model.reason import Verdict
 from dure.model.workload import WorkloadType
 from dure.pack.fit import fits_node
 from dure.pack.memory import Memory
-from dure.pack.room import NodeRoom, rooms_of
+from dure.pack.room import DeviceRoom, NodeRoom, rooms_of
 from dure.pack.score import Scorer
 
 
@@ -107,6 +107,7 @@ def _seat_within(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] 
 def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoom]) -> Seat | None:
     """The cheapest seat for one pod. Gang members stay on the gang's nodes; serving spreads; names decide nothing."""
     best: tuple[tuple[object, ...], Seat] | None = None
+    look: tuple[object, ...] = ()
     crowd = _crowd(pod, world) if pod.type is WorkloadType.SERVING and pod.workload else {}
     for room in rooms.values():
         if pod.pool and room.node.pool != pod.pool:
@@ -117,11 +118,26 @@ def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoo
         spread = _spread(room, crowd)
         for parts, cost in zip(answers, world.scorer.costs(pod, room, answers), strict=True):
             rank = (room not in gang_nodes if gang_nodes else False, spread, cost, room.cpu_milli, room.memory_mib)
-            # Only nodes in the very same state tie now; the name then picks between equals.
-            named = (*rank, room.node.name, parts[0].device if parts else "")
-            if best is None or named < best[0]:
-                best = (named, Seat(pod, room, parts))
+            if best is None or rank < best[0]:
+                best, look = (rank, Seat(pod, room, parts)), ()
+            elif rank == best[0]:
+                look = look or _look(best[1].room, best[1].parts)
+                other = _look(room, parts)
+                if other < look:
+                    best, look = (rank, Seat(pod, room, parts)), other
     return best[1] if best else None
+
+
+def _look(room: NodeRoom, parts: Sequence[Slice]) -> tuple[object, ...]:
+    """What tells seats of equal cost apart: the state of the devices taken, then of all. Only seats that are alike in
+    all of that tie, and the name picks between equals."""
+    taken = sorted(_left(room.devices[part.device]) for part in parts)
+    devices = sorted(_left(device) for device in room.devices.values())
+    return (taken, devices, room.node.name, parts[0].device if parts else "")
+
+
+def _left(device: DeviceRoom) -> tuple[int, int, int, int, int]:
+    return device.memory_mib, device.compute_milli, device.bandwidth_milli, device.clients, device.mask
 
 
 def _crowd(pod: Pod, world: World) -> dict[str, int]:
