@@ -120,7 +120,9 @@ class KubeHarness:
         inner = KubeCluster(spec, CATALOGUE, Api.from_kubeconfig(self.cluster.kubeconfig_path), RealClock())
         inner.start()
         self.port = SettledCluster(inner)
-        until(lambda: all(not node.taints for node in self._port.fetch_state().nodes), "nodes without a start-up taint")
+        until(
+            lambda: all(not node.taints for node in self._port.fetch_state().nodes), "nodes without a start-up taint"
+        )
         return self.port
 
     def come_up(self) -> None:

@@ -22,7 +22,7 @@ from dure.model.workload import Workload
 # Monday 2026-01-05 00:00 UTC: a fixed start, so that a run says the same on every day.
 START_S = 1_767_571_200.0
 # Events closer together than this are handled in one step, as a live loop would.
-GRAIN_S = 20.0
+GRAIN_S = 60.0
 # Waiting workloads are looked at this often even if nothing else happens.
 LOOK_S = 600.0
 # Nobody cancels anything in a simulation, so a quiet agent need only keep its figures from counting as stale (300 s).
