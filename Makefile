@@ -8,7 +8,7 @@ LAB    ?= 1
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup lint types imports unit chaos lab lab-wanted browser lock clean
+.PHONY: help run test setup lint types imports unit search chaos lab lab-wanted browser lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ unit: $(VENV)/.dev browser lab-wanted ## the tests alone; ARGS="-k word" narrows
 
 lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (the first time about 15 minutes)
 	$(BIN)/python -m lab build
+
+search: $(VENV)/.dev ## the property tests with fresh random examples; ARGS="--hypothesis-seed=N" repeats a run
+	DURE_LAB=0 $(BIN)/python -m pytest -n 2 --dist loadgroup -m hypothesis --hypothesis-profile=search $(ARGS)
 
 chaos: $(VENV)/.dev ## kill -9 plane, agent, API server and etcd 50 times under load; goes on where it was interrupted
 	$(BIN)/python -m tests.kube.chaos $(ARGS)

@@ -7,6 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# `make test` draws the same examples every time, so that a red run means a changed program;
+# `make search` draws new ones.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None, print_blob=True)
+settings.load_profile("fixed")
 
 pytest_plugins = ["lab.fixtures"]
 

@@ -36,9 +36,10 @@ def corrected_ms(profile_ms: float, correction: Correction) -> float:
 
 def observe(correction: Correction, profile_ms: float, actual_ms: float) -> Correction:
     """The correction after one more squad. Times of zero or less carry no information and change nothing."""
-    if profile_ms <= 0.0 or actual_ms <= 0.0:
+    if not (profile_ms > 0.0 and actual_ms > 0.0):
         return correction
-    seen = min(max(math.log(actual_ms / profile_ms), -LIMIT), LIMIT)
+    # Two logarithms, not one of the quotient: the quotient of a tiny time underflows to zero.
+    seen = min(max(math.log(actual_ms) - math.log(profile_ms), -LIMIT), LIMIT)
     count = correction.count + 1
     step = max(1.0 / count, 1.0 / MEMORY)
     return Correction(

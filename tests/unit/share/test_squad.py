@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dure.share import predict
@@ -90,6 +90,7 @@ def test_predictions_follow_what_was_observed() -> None:
 
 
 @settings(deadline=None)
+@example(actual=5e-324)
 @given(actual=st.floats(-5.0, 1e9, allow_nan=False))
 def test_one_outlier_cannot_wreck_a_prediction(actual: float) -> None:
     correction = predict.Correction(0.0, 0.0, 50)
