@@ -18,7 +18,7 @@ from dure.model.accelerator import Geometry
 from dure.pack.ask import slice_ask
 from dure.pack.codes import CUT
 from dure.pack.grid import Grid, Host, Part
-from dure.pack.slots import layout_values, layouts, steps
+from dure.pack.slots import layouts, steps
 from dure.pack.worth import Hardware
 
 _GPU = "A100-SXM4-80GB"
@@ -56,8 +56,7 @@ def sample(table: Geometry, devices: int, seed: int) -> list[int]:
 def _ours(table: Geometry, devices: int, wanted: list[int], batch: bool) -> int:
     part = Part(mem=80 * 1024, bw=1000, home=CUT, modes=1 << CUT)
     hosts = [Host(1 << 20, 1 << 20, 0, (part,))] * devices
-    values = tuple(layout_values(table, Counter(wanted)))
-    hardware = Hardware((devices,), 1, 1 << 20, steps=(steps(table),), slots=(8,), layouts=(values,))
+    hardware = Hardware((devices,), 1, 1 << 20, steps=(steps(table),), slots=(8,), geometries=(table,))
     grid = Grid(hosts, hardware)
     largest = sorted(wanted, key=lambda i: (-table.profiles[i].slots, -table.profiles[i].compute_slices, i))
     order = largest if batch else wanted
