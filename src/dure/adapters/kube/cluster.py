@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -63,6 +63,8 @@ class KubeCluster:
         self._promised: dict[str, Seat] = {}
         self._unsure: set[str] = set()
         self._installed = False
+        # Set by whoever elects a leader: what binds and evictions say of their term of office.
+        self.token: Callable[[], str] = lambda: ""
         self._upkeep = Upkeep(self)
 
     @property
@@ -83,6 +85,18 @@ class KubeCluster:
         self.begin()
         for mirror in self._mirrors:
             mirror.wait_synced(timeout_s)
+
+    def catch_up(self, timeout_s: Seconds = SYNC_S) -> None:
+        """List everything anew: who takes over must see the last thing that was done before."""
+        for mirror in self._mirrors:
+            mirror.refresh()
+        for mirror in self._mirrors:
+            mirror.wait_synced(timeout_s)
+
+    def claim(self) -> dict[str, str]:
+        """The annotation that names this agent's term of office; none where nobody is elected."""
+        token = self.token()
+        return {names.LEADER: token} if token else {}
 
     def stop(self) -> None:
         for mirror in self._mirrors:
@@ -179,7 +193,7 @@ class KubeCluster:
             self._take_back([name])
             raise Conflict(f"pod {name} is gone")
         namespace, _, pod = name.rpartition("/")
-        annotations = {names.SLICE: msgspec.json.encode(seat.slices).decode()}
+        annotations = {names.SLICE: msgspec.json.encode(seat.slices).decode(), **self.claim()}
         body: Json = {
             "apiVersion": "v1",
             "kind": "Binding",

@@ -74,6 +74,7 @@ class Mirror(Generic[K]):
         self._version = ""
         self._synced = threading.Event()
         self._stopped = threading.Event()
+        self._again = threading.Event()
         self._stream: Watch | None = None
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
@@ -85,6 +86,14 @@ class Mirror(Generic[K]):
 
     def stop(self) -> None:
         self._stopped.set()
+        stream = self._stream
+        if stream is not None:
+            stream.stop()
+
+    def refresh(self) -> None:
+        """List anew; `wait_synced` then waits for a list that began after this call."""
+        self._synced.clear()
+        self._again.set()
         stream = self._stream
         if stream is not None:
             stream.stop()
@@ -132,7 +141,7 @@ class Mirror(Generic[K]):
         pause_s = FIRST_PAUSE_S
         while not self._stopped.is_set():
             try:
-                if not self._version:
+                if not self._version or self._again.is_set():
                     self._relist()
                 self._watch()
                 pause_s = FIRST_PAUSE_S
@@ -149,6 +158,7 @@ class Mirror(Generic[K]):
 
     def _relist(self) -> None:
         """The whole list in pages, from one moment. What was written here meanwhile is kept."""
+        self._again.clear()
         found: dict[str, K] = {}
         cursor = version = ""
         while True:
@@ -169,7 +179,8 @@ class Mirror(Generic[K]):
             self._gone = {key: at for key, at in self._gone.items() if at > int(version)}
         self._version = version
         self.relists += 1
-        self._synced.set()
+        if not self._again.is_set():
+            self._synced.set()
         self._changed()
 
     def _watch(self) -> None:
@@ -181,7 +192,7 @@ class Mirror(Generic[K]):
             **self._selector,
         }
         self._stream = self._api.watch(self.path, params, SILENCE_S)
-        if self._stopped.is_set():
+        if self._stopped.is_set() or self._again.is_set():
             self._stream.stop()
         try:
             for line in self._stream:

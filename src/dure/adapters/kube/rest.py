@@ -7,7 +7,7 @@ structs, because an agent reads thousands of pods and needs a dozen fields of ea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -51,8 +51,9 @@ class Gone(Temporary):
 class Api:
     """One identity at one API server."""
 
-    def __init__(self, http: httpx2.Client) -> None:
+    def __init__(self, http: httpx2.Client, guard: Callable[[], None] | None = None) -> None:
         self._http = http
+        self._guard = guard
 
     @classmethod
     def from_kubeconfig(cls, path: Path | str, context: str = "") -> Api:
@@ -74,6 +75,10 @@ class Api:
                 f"this is not a pod with a service account: {error}", remedy="Give --kubeconfig FILE."
             ) from error
         return cls(_client(config))
+
+    def guarded(self, guard: Callable[[], None]) -> Api:
+        """The same connections; `guard` is called right before every write and may raise."""
+        return Api(self._http, guard)
 
     def __enter__(self) -> Self:
         return self
@@ -141,6 +146,8 @@ class Api:
         headers = [("Content-Type", content or "application/json")] if body is not None else []
         headers += acting
         data = msgspec.json.encode(body) if body is not None else None
+        if self._guard is not None and method != "GET":
+            self._guard()
         try:
             response = self._http.request(method, path, content=data, headers=headers, params=params or {})
         except (httpx2.HTTPError, RuntimeError) as error:
