@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False),
-    default="",
     help="Authority that signed the plane's certificate; the system's ones if left out.",
 )
 @click.option(
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--secret", default="", help="Secret NAMESPACE/NAME that brings the token and keeps the credential.")
 @state_option
 def command(
-    name: str, url: str, ca: str, kubeconfig: Path | None, context: str, token: str, secret: str, state: Path
+    name: str, url: str, ca: str | None, kubeconfig: Path | None, context: str, token: str, secret: str, state: Path
 ) -> None:
     """Run the agent of one cluster: it schedules, and goes on when the plane is gone.
 
@@ -70,14 +69,15 @@ def command(
     from dure.cli.lock import hold
     from dure.embedded.members import Member
 
+    redeem = partial(join, url, name, ca=ca or "")
     with hold(state, f"agent-{name}.lock"):
         api = Api.from_kubeconfig(kubeconfig, context) if kubeconfig else Api.in_cluster()
         if secret:
             namespace, _, key = secret.rpartition("/")
-            credential = fetch_credential(api, namespace, key, partial(join, url, name, ca=ca))
+            credential = fetch_credential(api, namespace, key, redeem)
         else:
-            credential = _credential(partial(join, url, name, ca=ca), name, token, state)
-        plane = open_link(url, name, credential, ca=ca)
+            credential = _credential(redeem, name, token, state)
+        plane = open_link(url, name, credential, ca=ca or "")
         membership = _membership(plane, state / f"agent-{name}.json")
         identity = fetch_identity(state / f"agent-{name}.id")
         member = Member(membership.spec, membership.catalogue, api, plane, RealClock(), identity)

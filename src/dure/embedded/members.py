@@ -10,6 +10,7 @@ from pathlib import Path
 from dure.adapters.kube.cluster import KubeCluster
 from dure.adapters.kube.lease import Election
 from dure.adapters.kube.rest import Api
+from dure.adapters.kube.traffic import TrafficReader
 from dure.agent.loop import Agent
 from dure.agent.runner import Runner
 from dure.model.catalogue import Catalogue
@@ -34,16 +35,19 @@ class Member:
         self.cluster = KubeCluster(spec, catalogue, guarded, clock)
         agent = Agent(self.cluster, plane, self.cluster.catalogue, spec.pools, clock, lanes=LANES)
         self.runner = Runner(agent, self.cluster, leads=self._may_act)
-        self._caught_up = ""
+        self.traffic = TrafficReader(self.cluster)
+        self._term = self._caught_up = ""
 
     def start(self) -> None:
         self.cluster.begin()
         if self.election is not None:
-            self.cluster.token = lambda: self._caught_up
+            self.cluster.token = lambda: self._term
             self.election.start()
         self.runner.start()
+        self.traffic.start()
 
     def stop(self) -> None:
+        self.traffic.stop()
         self.runner.stop()
         if self.election is not None:
             self.election.stop()
@@ -53,10 +57,10 @@ class Member:
         self.runner.wake()
 
     def _check(self) -> None:
-        """Before every write: still in office, and in the very term whose beginning was looked at."""
+        """Before every write: still in office, and in the very term that this cycle began in."""
         assert self.election is not None
         self.election.check()
-        if self.election.token != self._caught_up:
+        if self.election.token != self._term:
             raise Temporary("a new term of office has begun")
 
     def _may_act(self) -> bool:
@@ -65,10 +69,10 @@ class Member:
             return True
         if not self.election.leads():
             return False
-        token = self.election.token
-        if token != self._caught_up:
+        self._term = self.election.token
+        if self._term != self._caught_up:
             self.cluster.catch_up()
-            self._caught_up = token
+            self._caught_up = self._term
         return True
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from dure.adapters.kube import crds, manifests, names
+from dure.adapters.kube import crds, lease, manifests, names
 from dure.adapters.kube.cutting import cut_node
 from dure.adapters.kube.instances import with_instances
 from dure.adapters.kube.mirror import Mirror
@@ -88,6 +88,7 @@ class KubeCluster:
 
     def catch_up(self, timeout_s: Seconds = SYNC_S) -> None:
         """List everything anew: who takes over must see the last thing that was done before."""
+        self._install()
         for mirror in self._mirrors:
             mirror.refresh()
         for mirror in self._mirrors:
@@ -106,8 +107,7 @@ class KubeCluster:
         self.api.close()
 
     def tend(self) -> None:
-        if not self._installed:
-            self._installed = install(self.api)
+        self._install()
         for mirror in self._mirrors:
             mirror.wait_synced(0.0)
         self._resolve_unsure()
@@ -209,7 +209,7 @@ class KubeCluster:
             with self.lock:
                 self._unsure.add(name)
             raise
-        except (Conflict, NotFound) as error:
+        except (Conflict, NotFound, NotAllowed, InvalidInput) as error:
             self._look_again(name)
             now = self.pods.get(name)
             if now is not None and now.spec.node_name == seat.node:
@@ -283,8 +283,15 @@ class KubeCluster:
     def placements_by_uid(self) -> dict[str, KubePlacement]:
         return {str(one.spec.get("uid")): one for one in self.placements.objects().values()}
 
+    def write_status(self, placement: KubePlacement, changes: Json) -> None:
+        self._upkeep.write_status(placement, changes)
+
     def now(self) -> Instant:
         return self._clock.now()
+
+    def _install(self) -> None:
+        if not self._installed:
+            self._installed = install(self.api)
 
     def _note_change(self) -> None:
         with self.lock:
@@ -341,14 +348,17 @@ class KubeCluster:
 
 
 def install(api: Api) -> bool:
-    """Make the custom resource definitions what this version needs. They are served a moment later.
+    """Make the custom resource definitions what this version needs, and the policies that fence old leaders.
 
-    An agent that may not do that lives with what `dure render agent` has brought.
+    They are in force a moment later. An agent that may not do that lives with what `dure render agent` has brought,
+    and one whose server knows no such policies with its own checks.
     """
-    for definition in crds.definitions():
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    wanted = [(f"{definitions}/{one['metadata']['name']}", one) for one in crds.definitions()]
+    wanted += [(lease.path_of(one), one) for one in lease.fence()]
+    for path, body in wanted:
         try:
-            api.apply(path, definition, Plain)
-        except NotAllowed:
+            api.apply(path, body, Plain)
+        except (NotAllowed, NotFound):
             break
     return True

@@ -183,7 +183,9 @@ class Election:
 def fence() -> list[Json]:
     """Policies of the API server itself: who names a term of office must have it at that very moment.
 
-    The process may have been paused between its own check and the request; the server was not.
+    The process may have been paused between its own check and the request; the server was not. Everybody's binds and
+    evictions pass through here, so whatever goes wrong with the policy itself (no Lease yet, a server that has only
+    just started) must let them through.
     """
     claimed = f"'{names.LEADER}' in object.metadata.annotations"
     current = "params.spec.holderIdentity + '/' + string(params.spec.leaseTransitions)"
@@ -192,7 +194,7 @@ def fence() -> list[Json]:
         "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": NAME},
         "spec": {
-            "failurePolicy": "Fail",
+            "failurePolicy": "Ignore",
             "paramKind": {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"},
             "matchConstraints": {
                 "resourceRules": [
@@ -221,7 +223,12 @@ def fence() -> list[Json]:
         "spec": {
             "policyName": NAME,
             "validationActions": ["Deny"],
-            "paramRef": {"name": NAME, "namespace": NAMESPACE, "parameterNotFoundAction": "Deny"},
+            "paramRef": {"name": NAME, "namespace": NAMESPACE, "parameterNotFoundAction": "Allow"},
         },
     }
     return [policy, binding]
+
+
+def path_of(policy: Json) -> str:
+    plural = {"ValidatingAdmissionPolicy": "policies", "ValidatingAdmissionPolicyBinding": "policybindings"}
+    return f"/apis/{policy['apiVersion']}/validatingadmission{plural[policy['kind']]}/{policy['metadata']['name']}"
