@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from dure.adapters.neighbourhood import check_neighbours
 from dure.model.accelerator import AcceleratorProfile, Geometry, ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import Device, Node, NodePhase, Pod, PodPhase, Slice
@@ -48,6 +49,9 @@ def check_binds(world: Holdings, catalogue: Catalogue, binds: Sequence[Bind]) ->
             _check_shape(node, pod, bind)
         _check_host(node, world.holding(node_name), [pod for pod, _ in here])
         _check_devices(node, catalogue, world.holding(node_name), here)
+    check_neighbours(
+        world.nodes, world.pods, [(pod, world.nodes[bind.node]) for pod, bind in zip(pods, binds, strict=True)]
+    )
 
 
 def check_mode(node: Node, device: Device, mode: ShareMode, held: Sequence[Pod]) -> None:
@@ -92,6 +96,10 @@ def _check_admission(node: Node, pod: Pod) -> None:
     for key, value in pod.selector.items():
         if node.labels.get(key) != value:
             raise Conflict(f"pod {pod.name} selects {key}={value}", reason=Reason.SELECTOR_MISMATCH)
+    if pod.rules.unknown:
+        raise Conflict(f"pod {pod.name} asks for {pod.rules.unknown[0]}", reason=Reason.NOT_SUPPORTED)
+    if not pod.rules.admit(node.name, node.labels):
+        raise Conflict(f"pod {pod.name} does not want {node.name}", reason=Reason.SELECTOR_MISMATCH)
     for taint in node.taints:
         hard = taint.effect in ("NoSchedule", "NoExecute")
         if hard and not any(toleration.tolerates(taint) for toleration in pod.tolerations):

@@ -11,6 +11,7 @@ import enum
 import msgspec
 
 from dure.model.accelerator import ShareMode
+from dure.model.affinity import NO_RULES, Rules
 from dure.model.demand import Demand
 from dure.model.tariff import Capacity
 from dure.model.tenant import Isolation
@@ -87,6 +88,13 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     taints: tuple[Taint, ...] = ()
     reclaim_at_s: Instant | None = None
 
+    def domain(self, topology: str) -> str | None:
+        """Which domain of a topology the node is in: the value of its label, also where only the fields say it."""
+        found = self.labels.get(topology)
+        if found is not None:
+            return found
+        return {"kubernetes.io/hostname": self.name, "topology.kubernetes.io/zone": self.zone}.get(topology) or None
+
 
 class PodPhase(enum.StrEnum):
     PENDING = "pending"
@@ -101,7 +109,11 @@ class PodPhase(enum.StrEnum):
 
 
 class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One replica. Bound when `node` is set; `slices` then says what it holds of which devices."""
+    """One replica. Bound when `node` is set; `slices` then says what it holds of which devices.
+
+    `leaving`: it was told to go and holds its slices until it is gone. `preempts` is false for a pod that may wait
+    before others but never push one out. `budgets` names the disruption budgets that it falls under.
+    """
 
     name: str
     uid: str
@@ -129,6 +141,12 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     started_s: Instant | None = None
     finished_s: Instant | None = None
     message: str = ""
+    namespace: str = ""
+    labels: dict[str, str] = {}
+    rules: Rules = NO_RULES
+    leaving: bool = False
+    preempts: bool = True
+    budgets: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -137,13 +155,17 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ClusterState(msgspec.Struct, frozen=True):
-    """One consistent look at a member cluster, as `pack` takes it."""
+    """One consistent look at a member cluster, as `pack` takes it.
+
+    `budgets` says of each disruption budget how many of its pods may be taken away now.
+    """
 
     cluster: str
     now_s: Instant
     version: str
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
+    budgets: dict[str, int] = {}
 
 
 class VNodePool(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -66,7 +66,7 @@ class DeviceRoom:
 
 
 class NodeRoom:
-    """One node: its devices and what is left of host CPU and memory."""
+    """One node: its devices and what is left of host CPU and memory; `fences` are those who keep others away."""
 
     def __init__(self, node: Node, devices: Iterable[DeviceRoom]) -> None:
         self.node = node
@@ -75,7 +75,8 @@ class NodeRoom:
         self.memory_mib = node.memory_mib
         self.tenants: dict[str, int] = {}
         self.workloads: dict[str, int] = {}
-        self.pods: dict[str, int] = {}
+        self.pods: dict[str, Pod] = {}
+        self.fences: set[str] = set()
         self.walled = 0
 
     @property
@@ -102,7 +103,12 @@ class NodeRoom:
         self.memory_mib -= sign * pod.demand.host_memory_mib
         _count(self.tenants, pod.tenant, sign)
         _count(self.workloads, pod.workload, sign)
-        _count(self.pods, pod.name, sign)
+        if sign > 0:
+            self.pods[pod.name] = pod
+        else:
+            self.pods.pop(pod.name, None)
+        if pod.rules.apart:
+            self.fences ^= {pod.name}
         self.walled += sign * (pod.isolation in (Isolation.OWN_NODE, Isolation.OWN_CLUSTER))
 
 
@@ -128,6 +134,7 @@ def copied(room: NodeRoom) -> NodeRoom:
     for device in twin.devices.values():
         device.instances, device.tenants = dict(device.instances), dict(device.tenants)
     twin.tenants, twin.workloads, twin.pods = dict(room.tenants), dict(room.workloads), dict(room.pods)
+    twin.fences = set(room.fences)
     return twin
 
 

@@ -82,12 +82,6 @@ class PodToleration(msgspec.Struct, frozen=True):
     effect: str = ""
 
 
-class Affinity(msgspec.Struct, frozen=True, rename="camel"):
-    node_affinity: dict[str, Any] = {}
-    pod_affinity: dict[str, Any] = {}
-    pod_anti_affinity: dict[str, Any] = {}
-
-
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
     scheduler_name: str = ""
@@ -96,7 +90,10 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     tolerations: tuple[PodToleration, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
-    affinity: Affinity = Affinity()
+    affinity: dict[str, Any] = {}
+    topology_spread_constraints: tuple[dict[str, Any], ...] = ()
+    priority_class_name: str = ""
+    preemption_policy: str = ""
     scheduling_gates: tuple[dict[str, str], ...] = ()
     overhead: dict[str, str] = {}
 

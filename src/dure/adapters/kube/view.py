@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from dure.adapters.kube import affinity, names
+from dure.adapters.kube import names
 from dure.adapters.kube.nodes import node_of
 from dure.adapters.kube.objects import KubeNode, KubePlacement, KubePod
 from dure.adapters.kube.pods import classes_by_resource, pod_of
@@ -75,8 +75,7 @@ class View:
         for pod in new_pods.values():
             if pod.holds:
                 holders.setdefault(pod.node, []).append(pod)
-        asked = _asked_terms(pods.values())
-        new_nodes = {name: _marked(_as_held(node, holders.get(name, ())), asked) for name, node in plain.items()}
+        new_nodes = {name: _as_held(node, holders.get(name, ())) for name, node in plain.items()}
         for name, node in new_nodes.items():
             self._give_devices(node, holders.get(name, []), new_pods)
         if new_nodes != self.nodes or _quiet(new_pods) != _quiet(self.pods):
@@ -107,11 +106,7 @@ class View:
             if before is not None and before[0] is one and before[1] == ours:
                 fresh[name] = before
                 continue
-            pod = pod_of(one, resources, ours=ours)
-            terms = affinity.terms_of(one)
-            if terms:
-                pod = replace(pod, selector={**pod.selector, affinity.mark_of(terms): "true"})
-            fresh[name] = (one, ours, pod)
+            fresh[name] = (one, ours, pod_of(one, resources, ours=ours))
         self._pod_of = fresh
         return {name: pod for name, (_, _, pod) in fresh.items()}
 
@@ -159,18 +154,6 @@ def _as_held(node: Node, holders: Sequence[Pod]) -> Node:
         for device in node.devices
     )
     return node if devices == node.devices else replace(node, devices=devices)
-
-
-def _asked_terms(pods: Iterable[KubePod]) -> dict[str, list[affinity.Json]]:
-    """The affinities of pods that wait, by the label that stands for each."""
-    waiting = (pod for pod in pods if not pod.spec.node_name and pod.spec.affinity.node_affinity)
-    found = (affinity.terms_of(pod) for pod in waiting)
-    return {affinity.mark_of(terms): terms for terms in found if terms}
-
-
-def _marked(node: Node, asked: Mapping[str, list[affinity.Json]]) -> Node:
-    marks = {mark: "true" for mark, terms in asked.items() if affinity.matches(terms, node.name, node.labels)}
-    return replace(node, labels={**node.labels, **marks}) if marks else node
 
 
 def _quiet(pods: Mapping[str, Pod]) -> list[Pod]:
