@@ -19,7 +19,7 @@ from dure.adapters.kube import crds, manifests, names
 from dure.adapters.kube.cutting import cut_node
 from dure.adapters.kube.instances import with_instances
 from dure.adapters.kube.mirror import Mirror
-from dure.adapters.kube.objects import KubeJob, KubeNode, KubePlacement, KubePod, Plain
+from dure.adapters.kube.objects import KubeBudget, KubeJob, KubeNode, KubePlacement, KubePod, KubePriority, Plain
 from dure.adapters.kube.progress import desired_of, observed
 from dure.adapters.kube.rest import STRATEGIC, Api
 from dure.adapters.kube.seats import Seat, reservation, reserved_of
@@ -55,6 +55,12 @@ class KubeCluster:
         self.placements = Mirror(
             api, f"/apis/{names.API_VERSION}/{crds.PLACEMENTS}", KubePlacement, self._note_change
         )
+        self.budgets = Mirror(
+            api, "/apis/policy/v1/poddisruptionbudgets", KubeBudget, self._note_change, optional=True
+        )
+        self.priorities = Mirror(
+            api, "/apis/scheduling.k8s.io/v1/priorityclasses", KubePriority, self._note_change, optional=True
+        )
         self._clock = clock
         self.lock = threading.RLock()
         self._changes = 1
@@ -71,7 +77,7 @@ class KubeCluster:
 
     @property
     def _mirrors(self) -> tuple[Mirror[Any], ...]:
-        return (self.nodes, self.pods, self.jobs, self.placements)
+        return (self.nodes, self.pods, self.jobs, self.placements, self.budgets, self.priorities)
 
     def begin(self) -> None:
         """Begin to watch; until the first lists are here every cycle is `Temporary`."""
@@ -109,6 +115,7 @@ class KubeCluster:
                 version=str(view.version),
                 nodes=tuple(view.nodes.values()),
                 pods=tuple(view.pods.values()),
+                budgets=view.budgets,
             )
 
     def fetch_observed(self) -> tuple[Observed, ...]:
@@ -209,7 +216,7 @@ class KubeCluster:
             held = {one.pod: view.pods.get(one.pod) for one in evicts}
         for one in evicts:
             pod = held[one.pod]
-            if pod is None or pod.uid != one.uid or not pod.holds:
+            if pod is None or pod.uid != one.uid or not pod.holds or pod.leaving:
                 continue
             self._upkeep.evict(pod, one.reason)
 
@@ -258,7 +265,9 @@ class KubeCluster:
                     for name, seat in self._promised.items()
                     if name in self._unsure or (name in pods and not pods[name].spec.node_name)
                 }
-                self._view.rebuild(self.nodes.objects(), pods, self.placements_by_uid(), self._promised)
+                self._view.rebuild(
+                    self.nodes.objects(), pods, self.placements_by_uid(), self._promised, self.budgets.objects()
+                )
             return self._view
 
     def pods_by_uid(self) -> dict[str, list[Pod]]:

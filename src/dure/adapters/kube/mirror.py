@@ -18,7 +18,7 @@ import structlog
 
 from dure.adapters.kube.objects import Meta
 from dure.adapters.kube.rest import PAGE, Api, Gone, Watch
-from dure.model.errors import NotAllowed, Temporary
+from dure.model.errors import NotAllowed, NotFound, Temporary
 from dure.model.units import Seconds
 
 # A server ends a watch after this long; a little chance keeps many watchers from coming back together.
@@ -62,8 +62,19 @@ class _Problem(msgspec.Struct):
 class Mirror(Generic[K]):
     """`start`, then `wait_synced`; `objects` is a copy that the caller may keep."""
 
-    def __init__(self, api: Api, path: str, kind: type[K], changed: Callable[[], None], selector: str = "") -> None:
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        kind: type[K],
+        changed: Callable[[], None],
+        selector: str = "",
+        *,
+        optional: bool = False,
+    ) -> None:
+        """`optional`: a server that does not know this kind, or does not show it to us, has none of it."""
         self.path = path
+        self._optional = optional
         self._api = api
         self._kind = kind
         self._changed = changed
@@ -139,9 +150,13 @@ class Mirror(Generic[K]):
             except Gone:
                 self._version = ""
             except Exception as error:
+                if self._optional and isinstance(error, (NotFound, NotAllowed)):
+                    self._synced.set()
+                    pause_s = LONGEST_PAUSE_S
                 # Whatever it was, a line cut off in the middle or a bug: a mirror that stands still would be worse.
                 self._failure = error
-                if not isinstance(error, Temporary) and not self._stopped.is_set():
+                quiet = isinstance(error, Temporary) or (self._optional and isinstance(error, NotFound))
+                if not quiet and not self._stopped.is_set():
                     _log.warning("watch failed, trying again", path=self.path, error=str(error))
                 # A restarted server may forbid everything for a moment; jitter keeps clients from coming at once.
                 self._stopped.wait(pause_s * random.uniform(0.5, 1.5))

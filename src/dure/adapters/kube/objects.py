@@ -153,6 +153,29 @@ class KubePlacement(msgspec.Struct, frozen=True):
     status: dict[str, Any] = {}
 
 
+class BudgetSpec(msgspec.Struct, frozen=True):
+    selector: dict[str, Any] | None = None
+
+
+class BudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
+    disruptions_allowed: int = 0
+
+
+class KubeBudget(msgspec.Struct, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: Meta = Meta()
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+class KubePriority(msgspec.Struct, frozen=True):
+    """A PriorityClass."""
+
+    metadata: Meta = Meta()
+    value: int = 0
+
+
 class Plain(msgspec.Struct, frozen=True):
     """Any object of which only the metadata matter."""
 

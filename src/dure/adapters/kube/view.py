@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from dure.adapters.kube import names
+from dure.adapters.kube.budgets import under_budgets
 from dure.adapters.kube.nodes import node_of
-from dure.adapters.kube.objects import KubeNode, KubePlacement, KubePod
+from dure.adapters.kube.objects import KubeBudget, KubeNode, KubePlacement, KubePod
 from dure.adapters.kube.pods import classes_by_resource, pod_of
 from dure.adapters.kube.seats import Seat, reserved_of
 from dure.model.accelerator import ShareMode
@@ -28,6 +29,7 @@ class View:
     def __init__(self, pools: Sequence[PoolSpec], catalogue: Catalogue) -> None:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
+        self.budgets: dict[str, int] = {}
         self.version = 0
         self._pools = pools
         self._catalogue = catalogue
@@ -63,13 +65,14 @@ class View:
         pods: Mapping[str, KubePod],
         placements: Mapping[str, KubePlacement],
         promised: Mapping[str, Seat],
+        budgets: Mapping[str, KubeBudget],
     ) -> None:
         """`placements` by workload uid, `promised` seats by pod name."""
         plain = self._translate_nodes(nodes)
         known = self._translate_pods(pods, placements, plain.values())
         reserved = {uid: reserved_of(one) for uid, one in placements.items() if one.status.get("reserved")}
         new_pods = {}
-        for name, pod in sorted(known.items()):
+        for name, pod in sorted(under_budgets(known, budgets).items()):
             new_pods[name] = _seated(pod, promised.get(name) or reserved.get(pod.uid, {}).get(pod.index))
         holders: dict[str, list[Pod]] = {}
         for pod in new_pods.values():
@@ -78,8 +81,11 @@ class View:
         new_nodes = {name: _as_held(node, holders.get(name, ())) for name, node in plain.items()}
         for name, node in new_nodes.items():
             self._give_devices(node, holders.get(name, []), new_pods)
-        if new_nodes != self.nodes or _quiet(new_pods) != _quiet(self.pods):
+        allowed = {name: one.status.disruptions_allowed for name, one in sorted(budgets.items())}
+        same = new_nodes == self.nodes and allowed == self.budgets
+        if not same or _quiet(new_pods) != _quiet(self.pods):
             self.version += 1
+        self.budgets = allowed
         self.nodes, self.pods, self._holders, self._staying = new_nodes, new_pods, holders, None
 
     def _translate_nodes(self, found: Mapping[str, KubeNode]) -> dict[str, Node]:
