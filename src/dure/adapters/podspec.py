@@ -56,7 +56,7 @@ def rules_of(
         return NO_RULES
     required = found.get(_REQUIRED)
     return Rules(
-        nodes=tuple(_node_term(one) for one in required.get("nodeSelectorTerms") or ()) if required else None,
+        nodes=node_terms(required) if required else None,
         likes=tuple(_node_term(one["preference"], one["weight"]) for one in found.get(_PREFERRED) or ()),
         together=tuple(_pod_term(one, namespace) for one in near.get(_REQUIRED) or ()),
         apart=tuple(_pod_term(one, namespace) for one in far.get(_REQUIRED) or ()),
@@ -65,6 +65,11 @@ def rules_of(
         spread=tuple(_spread(one, labels) for one in constraints),
         unknown=tuple(unknown),
     )
+
+
+def node_terms(selector: Json) -> tuple[NodeTerm, ...]:
+    """A node selector: its terms are alternatives."""
+    return tuple(_node_term(one) for one in selector.get("nodeSelectorTerms") or ())
 
 
 def selector_of(selector: Json) -> tuple[Match, ...]:

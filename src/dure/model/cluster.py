@@ -12,6 +12,7 @@ import msgspec
 
 from dure.model.accelerator import ShareMode
 from dure.model.affinity import NO_RULES, Rules
+from dure.model.claim import Allotted, Claim
 from dure.model.demand import Demand
 from dure.model.tariff import Capacity
 from dure.model.tenant import Isolation
@@ -72,7 +73,7 @@ class NodePhase(enum.StrEnum):
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`cpu_milli` and `memory_mib` are what pods may ask for (allocatable)."""
+    """`cpu_milli` and `memory_mib` are what pods may ask for (allocatable); `offers` the devices to be claimed."""
 
     name: str
     pool: str
@@ -87,6 +88,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     reclaim_at_s: Instant | None = None
+    offers: tuple[str, ...] = ()
 
     def domain(self, topology: str) -> str | None:
         """Which domain of a topology the node is in: the value of its label, also where only the fields say it."""
@@ -112,7 +114,8 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     """One replica. Bound when `node` is set; `slices` then says what it holds of which devices.
 
     `leaving`: it was told to go and holds its slices until it is gone. `preempts` is false for a pod that may wait
-    before others but never push one out. `budgets` names the disruption budgets that it falls under.
+    before others but never push one out. `budgets` names the disruption budgets that it falls under. `allotted` are
+    the devices that its `claims` hold; a pod with claims and without `classes` wants no other device.
     """
 
     name: str
@@ -147,6 +150,8 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     leaving: bool = False
     preempts: bool = True
     budgets: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    allotted: tuple[Allotted, ...] = ()
 
     @property
     def holds(self) -> bool:

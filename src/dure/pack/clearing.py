@@ -99,7 +99,7 @@ def _seats_after(gang: Sequence[Pod], world: seating.World, allowed: Callable[[P
                 before.seat.room.give_back(before.seat.pod, before.seat.parts)
                 _put_back(before.victims, before.seat.room, world)
             return None
-        one.seat.room.take(pod, one.seat.parts)
+        one.seat.room.take(one.seat.pod, one.seat.parts)
         done.append(one)
     return done
 
@@ -151,7 +151,13 @@ def may_move(victim: Pod, world: seating.World) -> bool:
 
     Never a pod that Dure did not make: nobody might make it again.
     """
-    if victim.phase is not PodPhase.RUNNING or victim.gang > 1 or not victim.workload or victim.leaving:
+    if (
+        victim.phase is not PodPhase.RUNNING
+        or victim.gang > 1
+        or victim.claims
+        or not victim.workload
+        or victim.leaving
+    ):
         return False
     if victim.type is WorkloadType.SERVING:
         mates = [p for p in world.state.pods if p.workload == victim.workload and p.phase is PodPhase.RUNNING]
@@ -287,7 +293,7 @@ def _move_away(pod: Pod, found: Clearing, world: seating.World) -> list[Decision
     if seat is None:
         _put_back(found.victims, room, world)
         return None
-    room.take(pod, seat.parts)
+    room.take(seat.pod, seat.parts)
     return [*evicts, *seating.bound(seat, evicts)]
 
 
@@ -300,12 +306,12 @@ def seats_elsewhere(pod: Pod, found: Clearing, world: seating.World) -> list[sea
     there = seating.best_seat(pod, world, {found.room.node.name: target}, ())
     if there is None:
         return None
-    target.take(pod, there.parts)
+    target.take(there.pod, there.parts)
     homes: list[seating.Seat] = []
     for victim in found.victims:
         seat = seating.best_seat(victim, world, rooms, ())
         if seat is None:
             return None
-        seat.room.take(victim, seat.parts)
+        seat.room.take(seat.pod, seat.parts)
         homes.append(seat)
     return homes

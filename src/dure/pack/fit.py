@@ -11,6 +11,7 @@ from dure.model.cluster import NodePhase, Pod, Slice
 from dure.model.demand import Demand, on_class
 from dure.model.reason import Reason, Verdict
 from dure.model.units import WHOLE_MILLI, gib, percent
+from dure.pack.allot import allot
 from dure.pack.neighbours import Gate
 from dure.pack.room import DeviceRoom, NodeRoom, whole_slice
 from dure.pack.slots import best_start, free_starts
@@ -30,6 +31,12 @@ def fits_node(pod: Pod, room: NodeRoom, catalogue: Catalogue, gate: Gate | None 
     clash = _host_clash(pod, room) or (gate.clash(room) if gate is not None else None)
     if clash is not None:
         return clash
+    if pod.claims:
+        given = allot(pod, room)
+        if isinstance(given, Verdict):
+            return given
+        if not pod.classes:
+            return [()]
     here = [part for part in room.devices.values() if part.device.healthy]
     accepted = [part for part in here if part.device.class_name in pod.classes]
     if not accepted and here:

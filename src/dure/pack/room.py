@@ -77,6 +77,7 @@ class NodeRoom:
         self.workloads: dict[str, int] = {}
         self.pods: dict[str, Pod] = {}
         self.fences: set[str] = set()
+        self.allotted: dict[str, int] = {}
         self.walled = 0
 
     @property
@@ -109,6 +110,8 @@ class NodeRoom:
             self.pods.pop(pod.name, None)
         if pod.rules.apart:
             self.fences ^= {pod.name}
+        for one in pod.allotted:
+            _count(self.allotted, one.device, sign)
         self.walled += sign * (pod.isolation in (Isolation.OWN_NODE, Isolation.OWN_CLUSTER))
 
 
@@ -134,7 +137,7 @@ def copied(room: NodeRoom) -> NodeRoom:
     for device in twin.devices.values():
         device.instances, device.tenants = dict(device.instances), dict(device.tenants)
     twin.tenants, twin.workloads, twin.pods = dict(room.tenants), dict(room.workloads), dict(room.pods)
-    twin.fences = set(room.fences)
+    twin.fences, twin.allotted = set(room.fences), dict(room.allotted)
     return twin
 
 

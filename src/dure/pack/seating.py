@@ -15,6 +15,7 @@ from dure.model.cluster import ClusterState, Pod, Slice
 from dure.model.decision import Bind, Decision, Evict, Resize
 from dure.model.reason import Verdict
 from dure.model.workload import WorkloadType
+from dure.pack.allot import allot
 from dure.pack.fit import fits_node
 from dure.pack.memory import Memory
 from dure.pack.neighbours import Gate, gate_of
@@ -110,7 +111,7 @@ def _seat_within(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] 
             for taken in seats:
                 taken.room.give_back(taken.pod, taken.parts)
             return None
-        seat.room.take(pod, seat.parts)
+        seat.room.take(seat.pod, seat.parts)
         seats.append(seat)
     return seats
 
@@ -139,7 +140,16 @@ def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoo
                 other = _look(room, parts)
                 if other < look:
                     best, look = (rank, Seat(pod, room, parts)), other
-    return best[1] if best else None
+    return _with_claims(best[1]) if best else None
+
+
+def _with_claims(seat: Seat) -> Seat:
+    """The seat of a pod that knows which of the offered devices it gets there."""
+    if not seat.pod.claims:
+        return seat
+    given = allot(seat.pod, seat.room)
+    assert not isinstance(given, Verdict)
+    return seat._replace(pod=msgspec.structs.replace(seat.pod, allotted=given))
 
 
 def _dislike(pod: Pod, room: NodeRoom, gate: Gate | None) -> int:
@@ -190,6 +200,6 @@ def bound(seat: Seat, evicts: Sequence[Evict] = ()) -> list[Decision]:
             why = Verdict(part.device, None, f"{part.mode} for {seat.pod.name}", f"was {room.device.mode} and empty")
             decisions.append(Resize(seat.room.node.name, part.device, part.mode, why))
     gone = tuple(evict.pod for evict in evicts)
-    node = seat.room.node.name
-    decisions.append(Bind(seat.pod.name, seat.pod.uid, node, seat.parts, seat.pod.workload, gone))
+    node, pod = seat.room.node.name, seat.pod
+    decisions.append(Bind(pod.name, pod.uid, node, seat.parts, pod.workload, gone, pod.allotted))
     return decisions

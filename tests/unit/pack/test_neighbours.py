@@ -172,7 +172,8 @@ class World:
     def make(self, binds: list[Bind]) -> None:
         check_binds(self, CATALOGUE, binds)
         for bind in binds:
-            self.pods[bind.pod] = msgspec.structs.replace(self.pods[bind.pod], node=bind.node, slices=bind.slices)
+            seated = {"node": bind.node, "slices": bind.slices, "allotted": bind.claims}
+            self.pods[bind.pod] = msgspec.structs.replace(self.pods[bind.pod], **seated)
 
 
 @st.composite

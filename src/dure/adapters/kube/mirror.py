@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 import structlog
 
-from dure.adapters.kube.objects import Meta
+from dure.adapters.kube.objects import Meta, Plain
 from dure.adapters.kube.rest import PAGE, Api, Gone, Watch
 from dure.model.errors import NotAllowed, NotFound, Temporary
 from dure.model.units import Seconds
@@ -211,12 +211,12 @@ class Mirror(Generic[K]):
             if problem.code == 410:
                 raise Gone(problem.message)
             raise Temporary(f"the watch of {self.path} ended: {problem.message}")
+        if event.type == "BOOKMARK":
+            # Its object has nothing but a version: what is a list elsewhere may be null here.
+            self._version = msgspec.json.decode(event.object, type=Plain).metadata.resource_version
+            return
         found = msgspec.json.decode(event.object, type=self._kind)
-        fresh = False
-        if event.type == "DELETED":
-            fresh = self._drop(found)
-        elif event.type != "BOOKMARK":
-            fresh = self._put(found)
+        fresh = self._drop(found) if event.type == "DELETED" else self._put(found)
         self._version = found.metadata.resource_version
         if fresh:
             self._changed()

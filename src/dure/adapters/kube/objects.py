@@ -28,6 +28,7 @@ class Meta(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[Owner, ...] = ()
+    finalizers: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -82,6 +83,14 @@ class PodToleration(msgspec.Struct, frozen=True):
     effect: str = ""
 
 
+class PodClaim(msgspec.Struct, frozen=True, rename="camel"):
+    """In a spec: where the claim comes from. In a status: what it is called."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     node_name: str = ""
     scheduler_name: str = ""
@@ -94,6 +103,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     topology_spread_constraints: tuple[dict[str, Any], ...] = ()
     priority_class_name: str = ""
     preemption_policy: str = ""
+    resource_claims: tuple[PodClaim, ...] = ()
     scheduling_gates: tuple[dict[str, str], ...] = ()
     overhead: dict[str, str] = {}
 
@@ -117,6 +127,7 @@ class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     start_time: datetime.datetime | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodClaim, ...] = ()
 
 
 class KubePod(msgspec.Struct, frozen=True):

@@ -121,7 +121,8 @@ def _asked(found: KubePod, resources: Mapping[str, tuple[str, ...]]) -> Pod:
     """A pod of somebody who never heard of Dure: whole devices of whatever class offers the resource."""
     asked = requests_of(found)
     devices = 0
-    classes: tuple[str, ...] = (HOST,)
+    # A pod that claims its devices may go wherever they are offered, and takes none of the others.
+    classes: tuple[str, ...] = () if found.spec.resource_claims else (HOST,)
     for resource, wanted in sorted(asked.items()):
         if resource in resources and wanted:
             devices, classes = wanted, resources[resource]

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from dure.adapters.kube import names
 from dure.adapters.kube.budgets import under_budgets
+from dure.adapters.kube.dra import Devices, with_claims
 from dure.adapters.kube.nodes import node_of
 from dure.adapters.kube.objects import KubeBudget, KubeNode, KubePlacement, KubePod
 from dure.adapters.kube.pods import classes_by_resource, pod_of
@@ -66,10 +67,12 @@ class View:
         placements: Mapping[str, KubePlacement],
         promised: Mapping[str, Seat],
         budgets: Mapping[str, KubeBudget],
+        devices: Devices,
     ) -> None:
         """`placements` by workload uid, `promised` seats by pod name."""
         plain = self._translate_nodes(nodes)
         known = self._translate_pods(pods, placements, plain.values())
+        plain, known = with_claims(plain, known, pods, devices)
         reserved = {uid: reserved_of(one) for uid, one in placements.items() if one.status.get("reserved")}
         new_pods = {}
         for name, pod in sorted(under_budgets(known, budgets).items()):
@@ -149,7 +152,7 @@ def _matters(found: KubePod) -> bool:
 def _seated(pod: Pod, seat: Seat | None) -> Pod:
     if seat is None or pod.node or pod.phase is not PodPhase.PENDING:
         return pod
-    return replace(pod, node=seat.node, slices=seat.slices, phase=PodPhase.STARTING, message="")
+    return replace(pod, node=seat.node, slices=seat.slices, allotted=seat.claims, phase=PodPhase.STARTING, message="")
 
 
 def _as_held(node: Node, holders: Sequence[Pod]) -> Node:
