@@ -24,7 +24,7 @@ from dure.cli.render import command as render
 from dure.embedded.members import Member
 from dure.model.accelerator import ShareMode
 from dure.model.decision import Evict, Resize
-from dure.model.errors import Conflict, NotAllowed
+from dure.model.errors import Conflict, InvalidInput, NotAllowed
 from dure.model.reason import Verdict
 from dure.model.report import Observed
 from lab.cluster import Cluster
@@ -55,8 +55,11 @@ class Right(NamedTuple):
     resource: str
 
 
-# Asked of the authorizer by an admission plugin, which the audit log does not show; has a test of its own.
+# Asked of the authorizer while a request is handled, which the audit log does not show; they have tests of their own.
 FINALIZERS = Right("update", "dure.dev", "placements/finalizers")
+ALLOTTING = Right("patch", "resource.k8s.io", "resourceclaims/binding")
+DRIVER = "gpu.example.com"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +98,8 @@ def redeem_the_token(cluster: Cluster, api: Api) -> None:
 
 
 def live(cluster: Cluster, plane: FixedPlane, member: Member) -> None:
-    """Place, bind, explain, finish, serve, move on to another generation, evict, cut, take back."""
+    """Place, bind, explain, finish, serve, move on to another generation, allot, evict, cut, take back."""
+    allot_a_device(cluster)
     job, web = desired(training("fit", gang=3)), desired(service("web", replicas=1))
     cluster.api.post("/api/v1/namespaces/default/pods", user_pod("huge", count=64))
     plane.desired = (job, web)
@@ -121,6 +125,45 @@ def live(cluster: Cluster, plane: FixedPlane, member: Member) -> None:
     plane.desired = ()
     member.runner.wake()
     until(lambda: not cluster.api.get("/apis/dure.dev/v1alpha1/placements")["items"], "nothing left")
+
+
+def allot_a_device(cluster: Cluster) -> None:
+    """A pod that claims a device is bound once the device is its own; it needs no accelerator of a pool."""
+    cluster.apply(*dynamic_devices(), claim("mine"))
+    pod = user_pod("claiming", count=0, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
+    cluster.api.post("/api/v1/namespaces/default/pods", pod)
+    path = "/api/v1/namespaces/default/pods/claiming"
+    cluster.api.until(path, lambda found: bool(found["spec"].get("nodeName")), what="a bound pod that claims")
+
+
+def dynamic_devices() -> list[Json]:
+    api_version = "resource.k8s.io/v1"
+    spec = {
+        "driver": DRIVER,
+        "nodeName": "big-0",
+        "pool": {"name": "big-0", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0"}, {"name": "gpu-1"}],
+    }
+    selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+    return [
+        {"apiVersion": api_version, "kind": "ResourceSlice", "metadata": {"name": "big-0"}, "spec": spec},
+        {
+            "apiVersion": api_version,
+            "kind": "DeviceClass",
+            "metadata": {"name": "lab"},
+            "spec": {"selectors": selectors},
+        },
+    ]
+
+
+def claim(name: str) -> Json:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "lab", "count": 1}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": {"requests": [request]}},
+    }
 
 
 def refuse_a_second_seat(member: Member) -> None:
@@ -161,7 +204,7 @@ def used(events: list[Json]) -> set[Right]:
 
 def test_every_right_is_used_and_nothing_else_is_asked_for(events: list[Json]) -> None:
     given = granted(rbac.rules()) | granted(rbac.home_rules())
-    unused = given - used(events) - {FINALIZERS}
+    unused = given - used(events) - {FINALIZERS, ALLOTTING}
     assert not unused, "take it out of the role, or do in `live` what needs it"
     assert used(events) <= given
 
@@ -203,6 +246,18 @@ def test_without_a_right_that_only_the_authorizer_sees_the_apply_is_refused(clus
         api.apply(path, body, dict, dry_run=True)
     with Api.from_kubeconfig(granted_all_but(cluster, name, missing)) as api, pytest.raises(NotAllowed):
         api.apply(path, body, dict, dry_run=True)
+
+
+def test_without_the_right_to_allot_devices_a_claim_stays_as_it_is(cluster: Cluster) -> None:
+    cluster.apply(*dynamic_devices(), claim("spare"))
+    result = {"request": "gpu", "driver": DRIVER, "pool": "big-0", "device": "gpu-1"}
+    body = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    path = f"{CLAIMS}/spare/status"
+    with Api.from_kubeconfig(granted_all_but(cluster, "less-allotting", ALLOTTING)) as api:
+XX/binding"):
+            api.patch(path, body, dict)
+    with Api.from_kubeconfig(granted_all_but(cluster, "all")) as api:
+        api.patch(path, body, dict)
 
 
 def granted_all_but(cluster: Cluster, name: str, *missing: Right) -> Path:

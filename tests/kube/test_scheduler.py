@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from dure.adapters.kube.rbac import bindings
+from dure.adapters.kube.rbac import binding
 from dure.adapters.kube.rest import Api
 from dure.cli.render import command as render
 from dure.embedded.members import Member
@@ -41,7 +41,7 @@ def cluster() -> Iterator[Cluster]:
         text = CliRunner().invoke(render, ["agent", "--cluster", "test", "--plane", "http://127.0.0.1:1"]).output
         lab["test"].kubectl("apply", "-f", "-", stdin=text)
         lab["test"].kubectl("delete", "deployment", "-n", "dure-system", "dure-agent")
-        lab["test"].apply(*bindings([{"kind": "User", "name": "robot", "apiGroup": "rbac.authorization.k8s.io"}]))
+        lab["test"].apply(binding([{"kind": "User", "name": "robot", "apiGroup": "rbac.authorization.k8s.io"}]))
         yield lab["test"]
 
 

@@ -28,6 +28,11 @@ MIG_LAYOUT = f"{GROUP}/mig-layout"
 MIG_CONFIG = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"
 PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
+# Which of the plugin's configurations means `mps` or `timeslice` on a node; without it, the one of that name.
+PLUGIN_CONFIG_OF = f"{GROUP}/plugin-config."
+GPU_COUNT = "nvidia.com/gpu.count"
+GPU_REPLICAS = "nvidia.com/gpu.replicas"
+GPU_STRATEGY = "nvidia.com/gpu.sharing-strategy"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 _LONGEST = 40

@@ -16,6 +16,7 @@ ACCOUNT = lease.NAME
 IMAGE = "dure:latest"
 REPLICAS = 2
 RBAC = "rbac.authorization.k8s.io"
+_HOME = {"name": ACCOUNT, "namespace": NAMESPACE}
 
 _READ = ["get", "list", "watch"]
 # Server-side apply is a patch that may create.
@@ -32,6 +33,11 @@ def rules() -> list[Json]:
         _rule("", ["events"], ["create"]),
         _rule("", ["namespaces", "services"], _APPLY),
         _rule("apps", ["deployments"], _APPLY),
+        _rule("policy", ["poddisruptionbudgets"], ["list", "watch"]),
+        _rule("resource.k8s.io", ["resourceslices", "deviceclasses"], ["list", "watch"]),
+        _rule("resource.k8s.io", ["resourceclaims"], ["list", "watch", "patch"]),
+        _rule("resource.k8s.io", ["resourceclaims/status", "resourceclaims/binding"], ["patch"]),
+        _rule("scheduling.k8s.io", ["priorityclasses"], ["list", "watch"]),
         _rule("batch", ["jobs"], ["list", "watch", *_APPLY, "delete"]),
         _rule(GROUP, [crds.PLACEMENTS], [*_READ, *_APPLY, "delete"]),
         _rule(GROUP, [crds.POOLS], _APPLY),
@@ -49,12 +55,13 @@ def home_rules() -> list[Json]:
     ]
 
 
-def roles() -> list[Json]:
-    home = {"name": ACCOUNT, "namespace": NAMESPACE}
-    return [
-        {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": rules()},
-        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": home, "rules": home_rules()},
-    ]
+def role() -> Json:
+    """What it may do in the whole cluster."""
+    return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": rules()}
+
+
+def home_role() -> Json:
+    return {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": _HOME, "rules": home_rules()}
 
 
 def readers() -> Json:
@@ -73,27 +80,32 @@ def manifests(cluster: str, plane: str, image: str = IMAGE) -> list[Json]:
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
         *crds.definitions(),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}},
-        *roles(),
-        *bindings([subject]),
+        role(),
+        home_role(),
+        binding([subject]),
+        home_binding([subject]),
         readers(),
         *lease.fence(),
         _deployment(cluster, plane, image),
     ]
 
 
-def bindings(subjects: list[Json]) -> list[Json]:
-    """`subjects` get both roles."""
-    home = {"name": ACCOUNT, "namespace": NAMESPACE}
-    return [
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": f"{kind}Binding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": ACCOUNT},
-            "subjects": subjects,
-        }
-        for kind, metadata in (("ClusterRole", {"name": ACCOUNT}), ("Role", home))
-    ]
+def binding(subjects: list[Json]) -> Json:
+    return _binding("ClusterRole", {"name": ACCOUNT}, subjects)
+
+
+def home_binding(subjects: list[Json]) -> Json:
+    return _binding("Role", _HOME, subjects)
+
+
+def _binding(kind: str, metadata: Json, subjects: list[Json]) -> Json:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": ACCOUNT},
+        "subjects": subjects,
+    }
 
 
 def _deployment(cluster: str, plane: str, image: str) -> Json:
