@@ -253,9 +253,9 @@ def test_without_the_right_to_allot_devices_a_claim_stays_as_it_is(cluster: Clus
     result = {"request": "gpu", "driver": DRIVER, "pool": "big-0", "device": "gpu-1"}
     body = {"status": {"allocation": {"devices": {"results": [result]}}}}
     path = f"{CLAIMS}/spare/status"
-    with Api.from_kubeconfig(granted_all_but(cluster, "less-allotting", ALLOTTING)) as api:
-XX/binding"):
-            api.patch(path, body, dict)
+    less = granted_all_but(cluster, "less-allotting", ALLOTTING)
+    with Api.from_kubeconfig(less) as api, pytest.raises(InvalidInput, match="resourceclaims/binding"):
+        api.patch(path, body, dict)
     with Api.from_kubeconfig(granted_all_but(cluster, "all")) as api:
         api.patch(path, body, dict)
 
