@@ -16,6 +16,7 @@ from dure.model.report import Report
 from dure.model.snapshot import Snapshot, digest
 from dure.model.units import HOUR_S, Instant
 from dure.model.workload import WorkloadRecord
+from dure.plane.adapting import Adapting
 from dure.plane.apply import Draft, decided
 from dure.plane.billing import billed
 from dure.plane.fold import fold
@@ -37,6 +38,7 @@ class Plane:
         self.clock = clock
         self.holder = holder
         self.lease_clock = lease_clock
+        self.adapting = Adapting(self.store)
         self.leading = False
         self.touched: set[str] = set()
         self._looked_at = b""
@@ -62,9 +64,11 @@ class Plane:
             billed(drafts, snapshot)
             if seen != self._looked_at:
                 decided(drafts, self.decide(snapshot), digest(snapshot), now_s)
+        self.adapting.look(drafts, reports, now_s)
+        entries = self.adapting.close(now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
         try:
-            lost = self.store.commit(changes, token=token) if changes else ()
+            lost = self.store.commit(changes, entries=entries, token=token) if changes or entries else ()
         except Conflict:
             self.leading = False
             return 0

@@ -148,8 +148,8 @@ def test_the_front_is_asked_for_more_closely_around_the_limit() -> None:
 
 
 def point(policy: str, money: float, co2_kg: float, missed_pct: float = 0.0, usd_per_t: int = 0) -> Row:
-    kind: Row = {"trace": "pai", "places": "dirty", "prices": "spot", "use": 0.3, "slack": "1.5x", "seed": 1, "jobs": 1}
-    ratios = {"money_ratio": money / 100, "co2_ratio": co2_kg / 100}
+    kind: Row = {"trace": "pai", "places": "dirty", "prices": "spot", "use": 0.3, "slack": "1.5x", "seed": 1}
+    ratios = {"jobs": 1, "money_ratio": money / 100, "co2_ratio": co2_kg / 100}
     return {**kind, "policy": policy, "usd_per_t": usd_per_t, "money": money, "co2_kg": co2_kg,
             "missed_pct": missed_pct, **ratios}  # fmt: skip
 
