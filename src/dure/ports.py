@@ -7,6 +7,7 @@ of `dure.model.errors`: `Temporary` where a later try may work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import msgspec
@@ -141,6 +142,10 @@ class StorePort(Protocol):
         ...
 
     def close(self) -> None: ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """All that this thread writes inside is kept whole or, when it ends by an exception, not at all."""
+        ...
 
     def acquire_lease(self, holder: str, now_s: Instant, ttl_s: Seconds) -> int | None:
         """A fencing token if `holder` is leader now (renewing keeps the token), else None."""

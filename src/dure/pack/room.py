@@ -108,17 +108,19 @@ class NodeRoom:
 
 def rooms_of(state: ClusterState, catalogue: Catalogue) -> dict[str, NodeRoom]:
     """Every node that is not gone, with its bound pods taken off. O(nodes + devices + pods)."""
-    rooms = {
-        node.name: NodeRoom(
-            node, (DeviceRoom(device, catalogue.accelerator(device.class_name)) for device in node.devices)
-        )
-        for node in state.nodes
-        if node.phase is not NodePhase.GONE
-    }
+    rooms = {node.name: room_of(node, (), catalogue) for node in state.nodes if node.phase is not NodePhase.GONE}
     for pod in state.pods:
         if pod.holds and pod.node in rooms:
             rooms[pod.node].take(pod, pod.slices)
     return rooms
+
+
+def room_of(node: Node, pods: Iterable[Pod], catalogue: Catalogue) -> NodeRoom:
+    """One node with the pods that are bound to it taken off."""
+    room = NodeRoom(node, (DeviceRoom(device, catalogue.accelerator(device.class_name)) for device in node.devices))
+    for pod in pods:
+        room.take(pod, pod.slices)
+    return room
 
 
 def copied(room: NodeRoom) -> NodeRoom:
