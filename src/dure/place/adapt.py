@@ -29,7 +29,7 @@ class Adaptation(msgspec.Struct, frozen=True):
     neighbours, never make a pool look twice as dear; an hour of the day may do less still, since waiting costs too.
     """
 
-    gain: float = 0.25
+    gain: float = 0.1
     leak: float = 0.05
     slo_low: float = 1.0
     slo_high: float = 4.0
@@ -42,7 +42,7 @@ class Adaptation(msgspec.Struct, frozen=True):
     hour_low: float = 0.98
     hour_high: float = 1.02
     use_target: float = 0.8
-    miss_target: float = 0.01
+    miss_target: float = 0.02
     reuse_target: float = 0.5
 
 
