@@ -8,6 +8,7 @@ import { drawCharts, loadCharts, refreshCharts } from "./charts.js";
 import { repaintTenants, showLegend, showRunning, showWaiting, tenantNames } from "./lists.js";
 import { explain, prepareWhy } from "./why.js";
 import { startEvents } from "./events.js";
+import { drawWeights, refreshWeights } from "./weights.js";
 import { learn } from "./tenants.js";
 
 const EVERY_MS = 2000;
@@ -22,6 +23,7 @@ async function refresh() {
     ]);
     show();
     await refreshCharts();
+    await refreshWeights();
   } catch (problem) {
     say("trouble", "Dure does not answer", [{ sentence: problem.message }]);
   } finally {
@@ -96,6 +98,7 @@ function repaint() {
   redraw();
   repaintTenants();
   drawCharts();
+  drawWeights();
 }
 
 function switchTheme() {
