@@ -5,6 +5,7 @@ python -m tests.kube.rates 5      # five rounds; prints a line for each and the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -104,8 +105,10 @@ def _create(cluster: Cluster, pods: Sequence[Json]) -> None:
 
 
 def _clean(cluster: Cluster) -> None:
-    cluster.api.delete("/api/v1/namespaces/default/pods?labelSelector=test")
-    until(lambda: not cluster.api.get("/api/v1/pods")["items"], "no pods")
+    # Hundreds at once may take a busy server longer than it has for an answer; it goes on all the same.
+    with contextlib.suppress(OSError):
+        cluster.api.delete("/api/v1/namespaces/default/pods?labelSelector=test")
+    until(lambda: not cluster.api.get("/api/v1/pods")["items"], "no pods", patience_s=300.0)
 
 
 def main(rounds: int) -> None:
