@@ -15,6 +15,7 @@ import numpy as np
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, WHOLE_MILLI, Milli
 from dure.model.workload import WorkloadRecord
+from dure.place.adapt import congestion_at
 from dure.place.bill import drain_of
 from dure.place.candidate import Candidate, Cycle, device_need, expected_end
 from dure.place.fairness import Claim, fair_order, lendable
@@ -104,8 +105,9 @@ class _Build:
         if candidate.clash is not None or candidate.quote is None:
             return 0, np.empty(0)
         snapshot = self.cycle.snapshot
-        congestion = snapshot.weights.congestion.get(candidate.where, 1.0)
-        steer = candidate.quote.steer(snapshot.weights, congestion, self.cycle.settings, snapshot.now_s)
+        weights, now_s = snapshot.weights, snapshot.now_s
+        congestion = congestion_at(weights, candidate.crowd, candidate.quote.starts)
+        steer = candidate.quote.steer(weights, congestion, self.cycle.settings, now_s)
         begin = 1 if candidate.now_clash is not None else 0
         return begin, steer[begin:]
 

@@ -20,6 +20,7 @@ from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, Instant
 from dure.model.workload import Placement, Workload, WorkloadRecord
+from dure.place.adapt import congestion_at
 from dure.place.batch import Batch, batch_of, with_admitted
 from dure.place.candidate import Candidate, Cycle
 from dure.place.instance import Floats, Longs
@@ -98,9 +99,9 @@ def _offers(cycle: Cycle, candidate: Candidate) -> list[tuple[tuple[bool, float,
 
 def _steer(cycle: Cycle, candidate: Candidate) -> Floats:
     assert candidate.quote is not None
-    weights = cycle.snapshot.weights
-    congestion = weights.congestion.get(candidate.where, 1.0)
-    return candidate.quote.steer(weights, congestion, cycle.settings, cycle.snapshot.now_s)
+    weights, now_s = cycle.snapshot.weights, cycle.snapshot.now_s
+    congestion = congestion_at(weights, candidate.crowd, candidate.quote.starts)
+    return candidate.quote.steer(weights, congestion, cycle.settings, now_s)
 
 
 def _solved(cycle: Cycle, batch: Batch) -> Longs:

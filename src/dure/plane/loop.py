@@ -13,6 +13,7 @@ from dure.model.errors import Conflict
 from dure.model.report import Report
 from dure.model.snapshot import Snapshot, digest
 from dure.model.units import Instant
+from dure.plane.adapting import Adapting
 from dure.plane.apply import Draft, decided
 from dure.plane.billing import billed
 from dure.plane.fold import fold
@@ -35,6 +36,7 @@ class Plane:
         self.clock = clock
         self.holder = holder
         self.lease_clock = lease_clock
+        self.adapting = Adapting(self.store)
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
@@ -61,9 +63,11 @@ class Plane:
             billed(drafts, snapshot)
             if wanted:
                 decided(drafts, self.decide(snapshot), digest(snapshot), now_s)
+        self.adapting.look(drafts, reports, now_s)
+        entries = self.adapting.close(now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
         try:
-            lost = self.store.commit(changes, token=token) if changes else ()
+            lost = self.store.commit(changes, entries=entries, token=token) if changes or entries else ()
         except Conflict:
             self.leading = False
             return 0

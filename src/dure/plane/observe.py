@@ -11,9 +11,10 @@ from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterInfo
 from dure.model.fleet import Fleet
 from dure.model.report import Report
-from dure.model.snapshot import Snapshot, Weights
+from dure.model.snapshot import Snapshot
 from dure.model.tariff import CarbonSeries
 from dure.model.units import DAY_S, HOUR_S, Grams, Instant, Micros
+from dure.model.weights import WEIGHTS_SETTING, Weights
 from dure.model.workload import WorkloadRecord
 from dure.plane.outlook import Rules
 from dure.ports import CarbonPort, PricePort, StorePort
@@ -99,5 +100,5 @@ def month_totals(store: StorePort, now_s: Instant) -> dict[str, tuple[Micros, Gr
 
 
 def _weights(store: StorePort) -> Weights:
-    kept = store.fetch_setting("weights")
+    kept = store.fetch_setting(WEIGHTS_SETTING)
     return msgspec.json.decode(kept, type=Weights) if kept else Weights()

@@ -14,9 +14,9 @@ import msgspec
 from dure.model.cluster import VNodePool
 from dure.model.policy import Policy
 from dure.model.report import Report
-from dure.model.snapshot import Weights
 from dure.model.tenant import Tenant
 from dure.model.units import HOUR_S, Instant, Seconds
+from dure.model.weights import Weights
 from dure.model.workload import WorkloadRecord
 
 # Some reasons fade without any of the above (a quota that others lend): everybody is looked at this often.

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import structlog
 
-from dure.adapters.kube import claims, crds, manifests, names
+from dure.adapters.kube import claims, crds, lease, manifests, names
 from dure.adapters.kube.cutting import cut_node
 from dure.adapters.kube.dra import Devices
 from dure.adapters.kube.dra_objects import KubeClaim, KubeClass, KubeSlice
@@ -75,6 +75,8 @@ class KubeCluster:
         self._promised: dict[str, Seat] = {}
         self._unsure: set[str] = set()
         self._installed = False
+        # Set by whoever elects a leader: what binds and evictions say of their term of office.
+        self.token: Callable[[], str] = lambda: ""
         self._upkeep = Upkeep(self)
 
     @property
@@ -97,6 +99,19 @@ class KubeCluster:
         for mirror in self._mirrors:
             mirror.wait_synced(timeout_s)
 
+    def catch_up(self, timeout_s: Seconds = SYNC_S) -> None:
+        """List everything anew: who takes over must see the last thing that was done before."""
+        self._install()
+        for mirror in self._mirrors:
+            mirror.refresh()
+        for mirror in self._mirrors:
+            mirror.wait_synced(timeout_s)
+
+    def claim(self) -> dict[str, str]:
+        """The annotation that names this agent's term of office; none where nobody is elected."""
+        token = self.token()
+        return {names.LEADER: token} if token else {}
+
     def stop(self) -> None:
         for mirror in self._mirrors:
             mirror.stop()
@@ -105,8 +120,7 @@ class KubeCluster:
         self.api.close()
 
     def tend(self) -> None:
-        if not self._installed:
-            self._installed = install(self.api)
+        self._install()
         for mirror in self._mirrors:
             mirror.wait_synced(0.0)
         self._resolve_unsure()
@@ -194,7 +208,7 @@ class KubeCluster:
             self._take_back([name])
             raise Conflict(f"pod {name} is gone")
         namespace, _, pod = name.rpartition("/")
-        annotations = {names.SLICE: msgspec.json.encode(seat.slices).decode()}
+        annotations = {names.SLICE: msgspec.json.encode(seat.slices).decode(), **self.claim()}
         body: Json = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -296,8 +310,15 @@ class KubeCluster:
     def placements_by_uid(self) -> dict[str, KubePlacement]:
         return {str(one.spec.get("uid")): one for one in self.placements.objects().values()}
 
+    def write_status(self, placement: KubePlacement, changes: Json) -> None:
+        self._upkeep.write_status(placement, changes)
+
     def now(self) -> Instant:
         return self._clock.now()
+
+    def _install(self) -> None:
+        if not self._installed:
+            self._installed = install(self.api)
 
     def _note_change(self) -> None:
         with self.lock:
@@ -365,14 +386,17 @@ class KubeCluster:
 
 
 def install(api: Api) -> bool:
-    """Make the custom resource definitions what this version needs. They are served a moment later.
+    """Make the custom resource definitions what this version needs, and the policies that fence old leaders.
 
-    An agent that may not do that lives with what `dure render agent` has brought.
+    They are in force a moment later. An agent that may not do that lives with what `dure render agent` has brought,
+    and one whose server knows no such policies with its own checks.
     """
-    for definition in crds.definitions():
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    wanted = [(f"{definitions}/{one['metadata']['name']}", one) for one in crds.definitions()]
+    wanted += [(lease.path_of(one), one) for one in lease.fence()]
+    for path, body in wanted:
         try:
-            api.apply(path, definition, Plain)
-        except NotAllowed:
+            api.apply(path, body, Plain)
+        except (NotAllowed, NotFound):
             break
     return True

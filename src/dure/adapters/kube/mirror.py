@@ -25,7 +25,7 @@ from dure.model.units import Seconds
 WATCH_S = 290
 SILENCE_S = 330.0
 FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 2.0
 _KEPT_TOMBSTONES = 10_000
 
 _log = structlog.get_logger("dure.kube")
@@ -85,6 +85,7 @@ class Mirror(Generic[K]):
         self._version = ""
         self._synced = threading.Event()
         self._stopped = threading.Event()
+        self._again = threading.Event()
         self._stream: Watch | None = None
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
@@ -96,6 +97,15 @@ class Mirror(Generic[K]):
 
     def stop(self) -> None:
         self._stopped.set()
+        self._again.set()
+        stream = self._stream
+        if stream is not None:
+            stream.stop()
+
+    def refresh(self) -> None:
+        """List anew; `wait_synced` then waits for a list that began after this call."""
+        self._synced.clear()
+        self._again.set()
         stream = self._stream
         if stream is not None:
             stream.stop()
@@ -143,7 +153,7 @@ class Mirror(Generic[K]):
         pause_s = FIRST_PAUSE_S
         while not self._stopped.is_set():
             try:
-                if not self._version:
+                if not self._version or self._again.is_set():
                     self._relist()
                 self._watch()
                 pause_s = FIRST_PAUSE_S
@@ -159,11 +169,16 @@ class Mirror(Generic[K]):
                 if not quiet and not self._stopped.is_set():
                     _log.warning("watch failed, trying again", path=self.path, error=str(error))
                 # A restarted server may forbid everything for a moment; jitter keeps clients from coming at once.
-                self._stopped.wait(pause_s * random.uniform(0.5, 1.5))
+                if self._stopped.is_set():
+                    return
+                self._again.wait(pause_s * random.uniform(0.5, 1.5))
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def _relist(self) -> None:
         """The whole list in pages, from one moment. What was written here meanwhile is kept."""
+        self._again.clear()
+        # Should this one fail, nothing but another list will do.
+        self._version = ""
         found: dict[str, K] = {}
         cursor = version = ""
         while True:
@@ -184,7 +199,8 @@ class Mirror(Generic[K]):
             self._gone = {key: at for key, at in self._gone.items() if at > int(version)}
         self._version = version
         self.relists += 1
-        self._synced.set()
+        if not self._again.is_set():
+            self._synced.set()
         self._changed()
 
     def _watch(self) -> None:
@@ -196,7 +212,7 @@ class Mirror(Generic[K]):
             **self._selector,
         }
         self._stream = self._api.watch(self.path, params, SILENCE_S)
-        if self._stopped.is_set():
+        if self._stopped.is_set() or self._again.is_set():
             self._stream.stop()
         try:
             for line in self._stream:

@@ -19,6 +19,8 @@ CLASS = f"{GROUP}/class"
 POD = f"{GROUP}/pod"
 # What a bound pod holds, as JSON of its slices; written by the Binding itself.
 SLICE = f"{GROUP}/slice"
+# Which agent, in which term of office, bound or evicted it; compared with the Lease by the API server.
+LEADER = f"{GROUP}/leader"
 # How Dure wants the devices of a node cut, as JSON from device to mode; on nodes.
 MODES = f"{GROUP}/modes"
 MIG_LAYOUT = f"{GROUP}/mig-layout"

@@ -124,6 +124,7 @@ class ContainerStatus(msgspec.Struct, frozen=True):
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = "Pending"
     message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: datetime.datetime | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -53,10 +53,13 @@ class Gone(Temporary):
 class Api:
     """One identity at one API server."""
 
-    def __init__(self, http: httpx2.Client, wire: Wire | None = None) -> None:
-        """`wire` for short writes; without one they take the same way as all others."""
+    def __init__(
+        self, http: httpx2.Client, wire: Wire | None = None, guard: Callable[[], None] | None = None
+    ) -> None:
+        """`wire` for short writes; without one they take the same way as all others. `guard`: see `guarded`."""
         self._http = http
         self._wire = wire
+        self._guard = guard
 
     @classmethod
     def from_kubeconfig(cls, path: Path | str, context: str = "") -> Api:
@@ -78,6 +81,10 @@ class Api:
                 f"this is not a pod with a service account: {error}", remedy="Give --kubeconfig FILE."
             ) from error
         return cls(*_clients(config))
+
+    def guarded(self, guard: Callable[[], None]) -> Api:
+        """The same connections; `guard` is called right before every write and may raise."""
+        return Api(self._http, self._wire, guard)
 
     def __enter__(self) -> Self:
         return self
@@ -102,8 +109,11 @@ class Api:
         if self._wire is None:
             self._send("POST", path, body)
             return
+        data, headers = msgspec.json.encode(body), self._credentials(path)
+        if self._guard is not None:
+            self._guard()
         try:
-            answer = self._wire.post(path, msgspec.json.encode(body), self._credentials(path))
+            answer = self._wire.post(path, data, headers)
         except Broken as error:
             raise _away(error) from error
         if answer.status == 401:
@@ -168,6 +178,8 @@ class Api:
         headers = [("Content-Type", content or "application/json")] if body is not None else []
         headers += acting
         data = msgspec.json.encode(body) if body is not None else None
+        if self._guard is not None and method != "GET":
+            self._guard()
         try:
             response = self._http.request(method, path, content=data, headers=headers, params=params or {})
         except (httpx2.HTTPError, RuntimeError) as error:

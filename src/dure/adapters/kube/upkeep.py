@@ -80,7 +80,7 @@ class Upkeep:
         body: Json = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {"name": name, "namespace": namespace, "annotations": self._cluster.claim()},
             "deleteOptions": {"preconditions": {"uid": found.metadata.uid}},
         }
         try:
