@@ -109,18 +109,22 @@ def _run(api: Api, mix: Mix, name: str, factor: float, cost_s: Seconds) -> Seen:
 
 
 def _costs(stays: Sequence[Stay], specs: Mapping[str, MixJob], factor: float) -> list[Seconds]:
-    """What each job cost its slot besides running, the handing over from the job before it included."""
+    """What each job cost its slot besides running, the handing over from the job before it included.
+
+    Slots are handed over in the order in which they become free. When a job that changed queues could have begun
+    is not known, so only those that stayed are counted.
+    """
     ends: dict[str, list[Seconds]] = {}
     found = []
     for stay in sorted(stays, key=lambda one: (one.started_s, one.job)):
         freed = [end for end in ends.setdefault(stay.queue, []) if end <= stay.started_s]
-        begun = stay.started_s
+        begun = stay.arrived_s
         if freed:
-            before = max(freed)
-            ends[stay.queue].remove(before)
-            begun = max(before, stay.arrived_s)
+            ends[stay.queue].remove(min(freed))
+            begun = max(min(freed), stay.arrived_s)
         ends[stay.queue].append(stay.ended_s)
-        found.append(stay.ended_s - begun - specs[stay.job].run_s[stay.queue] / factor)
+        if not stay.moves:
+            found.append(stay.ended_s - begun - specs[stay.job].run_s[stay.queue] / factor)
     return found
 
 
@@ -129,14 +133,15 @@ class _Watcher:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._ledger = gateway.ledger
         self._reserved: dict[str, tuple[float, str]] = {}
         self._pause = threading.Event()
 
     def look(self) -> None:
         now = time.time()
-        for workload in self._gateway.board.workloads.unfinished():
-            if workload.job not in self._reserved and workload.since("QuotaReserved") is not None:
-                self._reserved[workload.job] = (now, workload.spec.queue_name)
+        for lane in QUEUES:
+            for held in self._ledger.running(lane):
+                self._reserved.setdefault(held.job.partition("/")[2], (now, lane))
 
     def wait_until(self, at_s: float) -> None:
         while time.time() < at_s:
@@ -155,8 +160,7 @@ class _Watcher:
         ends, found = self._ends(), []
         for spec in mix.jobs:
             name = next(one for one in ends if one == spec.name or one.startswith(f"{spec.name}-m"))
-            started, local = self._reserved[name]
-            queue = next(queue for queue, one in QUEUES.items() if one == local)
+            started, queue = self._reserved[name]
             moves = int(queue != spec.home)
             found.append(
                 Stay(spec.name, spec.kind, queue, arrivals[spec.name], started - begun, ends[name] - begun, moves)

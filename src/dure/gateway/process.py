@@ -16,8 +16,10 @@ from dure.adapters.kueue.objects import Workload
 from dure.gateway.app import create_app
 from dure.gateway.desk import Desk
 from dure.gateway.journal import Journal
+from dure.gateway.ledger import Ledger
 from dure.gateway.memory import Memory
 from dure.gateway.mover import Mover
+from dure.gateway.recovery import Recovery
 from dure.gateway.settings import Settings
 from dure.gateway.who import Doorman
 from dure.model.errors import DureError, Permanent, Temporary
@@ -37,8 +39,9 @@ class Gateway:
         self.memory = Memory(state / "durations.json" if state else None)
         self._wake = threading.Event()
         self._stopped = threading.Event()
-        self.board = Board(api, self._finished, self._wake.set)
-        self.desk = Desk(api, self.board, settings, self.journal, self.memory, time.time)
+        self.ledger = Ledger()
+        self.board = Board(api, self.ledger, self._finished, self._wake.set)
+        self.desk = Desk(api, self.board, self.ledger, settings, self.journal, self.memory, time.time)
         self.mover = Mover(self.desk)
         self.app = create_app(self.desk, Doorman(api, everybody=everybody))
         self._server: uvicorn.Server | None = None
@@ -46,7 +49,7 @@ class Gateway:
 
     def start(self, host: str = "127.0.0.1", port: int = 0) -> str:
         self.board.start()
-        self.mover.settle()
+        Recovery(self.desk).run()
         listener = _listen(host, port)
         config = uvicorn.Config(
             self.app,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from dure.model.units import Instant, Seconds
-from dure.route.forecast import NEVER, forecast, insert
+from dure.route.forecast import NEVER, crowding, forecast, insert
 from dure.route.situation import Alternative, Candidate, Choice, Offer, Situation, Waiting
 
 
@@ -39,7 +39,10 @@ def choose(job: Candidate, situation: Situation, settings: Settings | None = Non
 
 
 def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
-    """When the job would start and end in this queue, at the place that its age gives it."""
+    """When the job would start and end in this queue, at the place that its age gives it.
+
+    One that would slow its neighbours down is reckoned to end with the last of them.
+    """
     lane, figures = situation.lanes.get(one.lane), situation.figures.get(one.lane)
     if lane is None or figures is None:
         return Offer(one.queue, one.class_name, refused=f"queue {one.lane} is not known")
@@ -49,7 +52,11 @@ def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
     span = forecast(insert(lane, entered), situation.now_s, job.name)[job.name]
     if span.finish_s == NEVER:
         return Offer(one.queue, one.class_name, refused="it asks for more than the whole quota")
-    return Offer(one.queue, one.class_name, span.start_s, span.finish_s)
+    slower = crowding(lane, len(lane.waiting) + 1)
+    if slower == crowding(lane, len(lane.waiting)):
+        return Offer(one.queue, one.class_name, span.start_s, span.finish_s)
+    slowed = (held.until_s(situation.now_s, slower) for held in lane.running)
+    return Offer(one.queue, one.class_name, span.start_s, max((span.finish_s, *slowed)))
 
 
 def _sentence(offer: Offer, now_s: Instant, home: Instant | None = None) -> str:

@@ -21,7 +21,7 @@ from dure.sim.queues.world import Laws, Run, World
 
 def play(mix: Mix, *, dynamic: bool, laws: Laws | None = None) -> Run:
     chosen = earliest_finish.choose if dynamic else static.choose
-    return World(mix, chosen, reroute.moves if dynamic else None, laws or Laws(), lambda _job, _queue: 1.0).play()
+    return World(mix, chosen, reroute.plan if dynamic else None, laws or Laws(), lambda _job, _queue: 1.0).play()
 
 
 def test_the_published_table_is_reproduced_within_five_percent() -> None:
