@@ -7,7 +7,6 @@ server, and an idempotency key is written into it, so that a repeated request fi
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,18 +21,17 @@ from dure.gateway.ledger import Ledger
 from dure.gateway.memory import Memory
 from dure.gateway.metrics import Metrics
 from dure.gateway.settings import Settings
-from dure.gateway.view import LENGTH_CLASS, View
+from dure.gateway.view import View
 from dure.model.errors import Conflict, InvalidInput, NotAllowed, NotFound, Temporary
 from dure.model.units import Instant
 from dure.route.accepts import KIND, check_job, demand_of, kind_of, ways_of
 from dure.route.policies import Policy, policy
-from dure.route.rewrite import GATEWAY, KEY, MOVES, ORIGIN, PRIORITY, rewritten
-from dure.route.situation import Alternative, Candidate, Choice, Lane, Order, Situation, Waiting
+from dure.route.rewrite import GATEWAY, KEY, MOVES, ORIGIN, rewritten
+from dure.route.situation import Alternative, Candidate, Choice, Situation, Waiting
 
 # What an annotation may hold is bounded; a Job larger than this is routed once and not moved after a restart.
 MOST_ORIGIN = 200_000
 MOST_KIND = 201
-MOST_LENGTH = 199
 Json = dict[str, Any]
 
 
@@ -106,7 +104,7 @@ class Desk:
         namespace = str(job["metadata"].get("namespace") or self.settings.namespace)
         candidate, choice, situation, stale_s = self._choose(job, namespace, name or self.settings.policy, where)
         chosen = candidate.alternatives[choice.index]
-        made = self.written(job, candidate, chosen, 0, situation.lanes.get(chosen.lane))
+        made = self.written(job, candidate, chosen, 0)
         if key:
             made["metadata"]["annotations"][KEY] = _digest(key)
         made["metadata"]["namespace"] = namespace
@@ -176,15 +174,13 @@ class Desk:
         name = str(job["metadata"].get("name") or job["metadata"].get("generateName"))
         return Candidate(f"{namespace}/{name}", namespace, kind, tuple(alternatives), now_s)
 
-    def written(self, job: Json, candidate: Candidate, chosen: Alternative, moves: int, lane: Lane | None) -> Json:
+    def written(self, job: Json, candidate: Candidate, chosen: Alternative, moves: int) -> Json:
         """The Job for this way, marked as this gateway's; one that may move carries what it was handed in as."""
         notes = {KIND: candidate.kind} if len(candidate.kind) < MOST_KIND else {}
         if candidate.light:
             origin = msgspec.json.encode(_origin(job)).decode()
             notes |= {MOVES: str(moves), **({ORIGIN: origin} if len(origin) < MOST_ORIGIN else {})}
         marks = {GATEWAY: self.settings.name}
-        if lane is not None and lane.order is Order.LONGEST_FIRST and lane.orderable:
-            marks[PRIORITY] = length_class(chosen.run_s)
         return rewritten(job, chosen.queue, chosen.class_name, chosen.changes, notes, marks)
 
     def _create(self, namespace: str, job: Json, caller: Caller, key: str) -> tuple[Json, bool]:
@@ -274,11 +270,6 @@ def _origin(job: Json) -> Json:
     """The Job as it was handed in, kept in it so that a later move, even after a restart, can start from there."""
     metadata = {name: job["metadata"][name] for name in ("name", "labels", "annotations") if name in job["metadata"]}
     return {"apiVersion": job["apiVersion"], "kind": "Job", "metadata": metadata, "spec": job["spec"]}
-
-
-def length_class(run_s: float) -> str:
-    """The WorkloadPriorityClass of a job of this length; classes are a tenth apart."""
-    return f"{LENGTH_CLASS}{max(1, min(MOST_LENGTH, 1 + int(math.log(max(1.0, run_s), 1.1)))):03d}"
 
 
 def _digest(key: str) -> str:

@@ -18,6 +18,7 @@ from dure.model.units import Instant
 from dure.route.amounts import Amounts
 
 UNKNOWN_S = 60.0
+KEPT_LEFT = 10_000
 Place = tuple[int, Instant, str]
 
 
@@ -71,32 +72,37 @@ class Ledger:
         self._jobs: dict[str, str] = {}
         self._rows: dict[str, Row] = {}
         self._running: dict[str, dict[str, Held]] = {}
+        self._left: dict[str, None] = {}
 
     def put(self, workload: Workload) -> None:
         key = workload.metadata.key
         with self._lock:
             self._remove(key)
-            if not workload.has("Finished") and workload.spec.active:
+            if self._counts(workload):
                 self._add(key, _held(workload))
 
     def drop(self, key: str) -> None:
         with self._lock:
             self._remove(key)
 
+    def leave(self, job: str, uid: str) -> None:
+        """The Job of this uid was deleted; its Workload may come and stay a while, but waits for nothing any more."""
+        with self._lock:
+            self._remove(self._jobs.get(job, ""))
+            self._left[uid] = None
+            if len(self._left) > KEPT_LEFT:
+                del self._left[next(iter(self._left))]
+
     def reset(self, workloads: Iterable[Workload]) -> None:
         with self._lock:
             for books in (self._known, self._jobs, self._rows, self._running):
                 books.clear()
             for one in workloads:
-                if not one.has("Finished") and one.spec.active:
+                if self._counts(one):
                     self._add(one.metadata.key, _held(one))
 
     def knows(self, job: str) -> bool:
         return job in self._jobs
-
-    def of(self, job: str) -> Held | None:
-        with self._lock:
-            return self._known.get(self._jobs.get(job, ""))
 
     def running(self, lane: str) -> list[Held]:
         with self._lock:
@@ -119,6 +125,10 @@ class Ledger:
                 for name, amount in one.demand.items():
                     work[name] -= amount * UNKNOWN_S
         return listed, total - len(listed), work
+
+    def _counts(self, one: Workload) -> bool:
+        gone = any(owner.uid in self._left for owner in one.metadata.owner_references)
+        return not gone and not one.has("Finished") and one.spec.active
 
     def _add(self, key: str, one: Held) -> None:
         self._known[key] = one

@@ -24,7 +24,7 @@ from dure.route.accepts import QUEUE
 from dure.route.policies import DEFAULT, looks_again
 from dure.route.reroute import Move, Plan
 from dure.route.rewrite import CHOSEN, MOVES
-from dure.route.situation import Alternative, Candidate, Lane, Situation
+from dure.route.situation import Alternative, Candidate, Situation
 
 GATE = "kueue.x-k8s.io/admission-gated-by"
 GATE_NAME = "dure.dev/move"
@@ -53,9 +53,9 @@ class Mover:
             if key in standing and standing[key][0] == here.lane:
                 waiting.append(_from_here(key, route, standing[key][1]))
         found = self._plan(tuple(waiting), situation)
-        if found.orders:
-            self._sorter.sort(found, situation)
-        return sum(self._carry_out(move, situation) for move in found.moves)
+        moved = sum(self._carry_out(move) for move in found.moves)
+        self._sorter.sort(found, situation)
+        return moved
 
     def _plan(self, waiting: tuple[Candidate, ...], situation: Situation) -> Plan:
         settings = self._desk.settings
@@ -66,12 +66,12 @@ class Mover:
             return rechoose.plan(waiting, situation, self._desk.policy(settings.policy), settings.reroute)
         return Plan()
 
-    def _carry_out(self, move: Move, situation: Situation) -> bool:
+    def _carry_out(self, move: Move) -> bool:
         desk, route = self._desk, self._desk.routes[move.job]
         to = move.alternative
         index = next(place for place, one in enumerate(route.candidate.alternatives) if one.queue == to.queue)
         try:
-            how, name = self._move(route, to, situation.lanes.get(to.lane))
+            how, name = self._move(route, to)
         except DureError as error:
             _log.info("a job was not moved", job=move.job, to=to.queue, error=str(error))
             return False
@@ -97,11 +97,11 @@ class Mover:
             desk.journal.write(replace(entry, job=known))
         return True
 
-    def _move(self, route: Route, to: Alternative, lane: Lane | None) -> tuple[str, str]:
+    def _move(self, route: Route, to: Alternative) -> tuple[str, str]:
         space = route.candidate.namespace
         path = f"{JOBS}/namespaces/{space}/jobs/{route.name}"
         here = route.candidate.alternatives[route.at]
-        made = self._desk.written(route.job, route.candidate, to, route.moves + 1, lane)
+        made = self._desk.written(route.job, route.candidate, to, route.moves + 1)
         noted = {CHOSEN: to.class_name, MOVES: str(route.moves + 1)}
         label: Json = {"labels": {QUEUE: to.queue}, "annotations": noted}
         if not (here.changes.recreates or to.changes.recreates):
@@ -130,6 +130,7 @@ class Mover:
         except Conflict:
             api.delete(own, uid=created["metadata"]["uid"])
             raise
+        self._desk.view.leave(f"{space}/{route.name}", metadata["uid"])
         try:
             open_gate(api, own)
         except NotFound:

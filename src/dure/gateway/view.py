@@ -67,6 +67,11 @@ class View:
         with self._lock:
             self._claims.pop(key, None)
 
+    def leave(self, key: str, uid: str) -> None:
+        """This job is no more: it was made anew under another name."""
+        self.kinds.pop(key, None)
+        self._ledger.leave(key, uid)
+
     def quota(self, lane: str) -> Amounts:
         queue = self._board.queues.get(lane)
         return self._read(queue).capacity if queue is not None else {}

@@ -8,10 +8,11 @@ is not FIFO by priority (fair sharing across cohorts): there the forecast is onl
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from dure.model.units import Instant, Seconds
-from dure.route.forecast import NEVER, crowding, forecast, insert
-from dure.route.situation import Alternative, Candidate, Choice, Offer, Situation, Waiting
+from dure.route.forecast import NEVER, Span, crowding, forecast, insert
+from dure.route.situation import Alternative, Candidate, Choice, Lane, Offer, Order, Situation, Waiting
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +40,8 @@ def choose(job: Candidate, situation: Situation, settings: Settings | None = Non
 
 
 def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
-    """When the job would start and end in this queue, at the place that its age gives it.
+    """When the job would start and end in this queue, at the place that its age gives it, or its length where the
+    queue may be sorted by that: what starts elsewhere cannot be taken back when the order changes.
 
     One that would slow its neighbours down is reckoned to end with the last of them.
     """
@@ -49,7 +51,7 @@ def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
     if not figures.active:
         return Offer(one.queue, one.class_name, refused=figures.why_not or "the queue is stopped")
     entered = Waiting(job.name, one.demand, one.run_s, job.created_s, job.priority)
-    span = forecast(insert(lane, entered), situation.now_s, job.name)[job.name]
+    span = min((_span(one, entered, situation.now_s) for one in _orders(lane)), key=lambda span: span.finish_s)
     if span.finish_s == NEVER:
         return Offer(one.queue, one.class_name, refused="it asks for more than the whole quota")
     slower = crowding(lane, len(lane.waiting) + 1)
@@ -57,6 +59,18 @@ def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
         return Offer(one.queue, one.class_name, span.start_s, span.finish_s)
     slowed = (held.until_s(situation.now_s, slower) for held in lane.running)
     return Offer(one.queue, one.class_name, span.start_s, max((span.finish_s, *slowed)))
+
+
+def _orders(lane: Lane) -> tuple[Lane, ...]:
+    """The queue as it is, and as it would be with the longest first."""
+    if not lane.orderable or lane.order is Order.LONGEST_FIRST:
+        return (lane,)
+    longest = Order.LONGEST_FIRST
+    return (lane, replace(lane, order=longest, waiting=tuple(sorted(lane.waiting, key=longest.rank))))
+
+
+def _span(lane: Lane, entered: Waiting, now_s: Instant) -> Span:
+    return forecast(insert(lane, entered), now_s, entered.name)[entered.name]
 
 
 def _sentence(offer: Offer, now_s: Instant, home: Instant | None = None) -> str:

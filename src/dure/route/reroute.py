@@ -27,7 +27,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     time to it forward; another order than first-come the share `order_gain`. `orders` False keeps first-come."""
 
     gain_s: Seconds = 0.5
-    gain: float = 0.002
+    gain: float = 0.01
     orders: bool = True
     order_gain: float = 0.02
     most_moves: int = 3
