@@ -93,8 +93,7 @@ class Mover:
             from_queue=move.from_queue,
             eta_s=move.after_s,
         )
-        for known in dict.fromkeys((name, route.name)):
-            desk.journal.write(replace(entry, job=known))
+        desk.journal.write(entry, also=route.name)
         return True
 
     def _move(self, route: Route, to: Alternative) -> tuple[str, str]:

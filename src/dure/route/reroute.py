@@ -29,7 +29,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gain_s: Seconds = 0.5
     gain: float = 0.01
     orders: bool = True
-    order_gain: float = 0.02
+    order_gain: float = 0.03
     most_moves: int = 3
     steps: int = 64
     effort: int = 400_000
