@@ -64,7 +64,9 @@ def visit(request: pytest.FixtureRequest, chromium: Browser, board: FixedBoard, 
     running.stop()
 
 
-def test_queues_moves_and_decisions_are_on_the_page(visit: Visit, shots: Path) -> None:
+def test_queues_moves_and_decisions_are_on_the_page(
+    request: pytest.FixtureRequest, visit: Visit, shots: Path
+) -> None:
     page = visit.page
     expect(page.locator("#live")).to_have_text("live")
     expect(page.locator(".queue h3")).to_have_text(["cpu-cluster-queue", "gpu-cluster-queue"])
@@ -74,7 +76,7 @@ def test_queues_moves_and_decisions_are_on_the_page(visit: Visit, shots: Path) -
     expect(page.locator("#moves li")).to_have_count(1)
     expect(page.locator("#moves li")).to_contain_text("user-gpu → user-cpu")
     expect(page.locator("#decisions li")).to_have_count(2)
-    page.screenshot(path=shots / "queues.png", full_page=True)
+    page.screenshot(path=shots / f"{request.node.name}.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert page.title() == "Dure gateway"
     assert visit.complaints == []

@@ -59,16 +59,10 @@ def measure(
     for mix in mixes:
         if set(mix.queues) != set(QUEUES):
             raise InvalidInput(f"scenario '{mix.name}': the real Kueue here has the queues gpu and cpu")
-    root = Path(__file__).resolve().parents[3]
-    if not (root / "lab" / "__init__.py").is_file():
-        raise NotFound("the lab is part of the source checkout only", remedy="Use --sim, or run in a checkout.")
-    sys.path.append(str(root))
-    from lab import Lab
-
     rows: list[Row] = []
     shown: dict[tuple[str, str], Run] = {}
     cost_s = FIRST_COST_S
-    with Lab(["hub"], kueue={"hub"}) as lab:
+    with lab_of_this_checkout()(["hub"], kueue={"hub"}) as lab:
         hub = lab["hub"]
         hub.add_nodes(_nodes(mixes[0]))
         hub.apply(*_queues(mixes[0]))
@@ -86,6 +80,17 @@ def measure(
                         )
                         hub.kubectl("delete", "jobs", "--all", "--wait=true")
     return Result("route", rows, _summary(rows, factor)), figures(rows, shown)
+
+
+def lab_of_this_checkout() -> Any:
+    """The class `Lab`, which runs real clusters; it is not installed with Dure."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / "lab" / "__init__.py").is_file():
+        raise NotFound("the lab is part of the source checkout only", remedy="Use --sim, or run in a checkout.")
+    sys.path.append(str(root))
+    from lab import Lab
+
+    return Lab
 
 
 def _run(api: Api, mix: Mix, name: str, factor: float, cost_s: Seconds) -> Seen:
@@ -257,10 +262,16 @@ def _nodes(mix: Mix) -> list[dict[str, Any]]:
 
 def _queues(mix: Mix) -> list[dict[str, Any]]:
     gpus, cpus = mix.queues["gpu"].slots, mix.queues["cpu"].slots
-    amounts: dict[str, dict[str, Any]] = {
-        "gpu": {"cpu": 4 * gpus, "memory": "640Gi", "nvidia.com/gpu": gpus},
-        "cpu": {"cpu": 4 * cpus, "memory": "640Gi"},
-    }
+    return queue_objects(
+        {
+            "gpu": {"cpu": 4 * gpus, "memory": "640Gi", "nvidia.com/gpu": gpus},
+            "cpu": {"cpu": 4 * cpus, "memory": "640Gi"},
+        }
+    )
+
+
+def queue_objects(amounts: Mapping[str, Mapping[str, int | str]]) -> list[dict[str, Any]]:
+    """A flavor, a ClusterQueue and a LocalQueue each."""
     found: list[dict[str, Any]] = []
     for queue, quota in amounts.items():
         resources = [{"name": name, "nominalQuota": amount} for name, amount in quota.items()]
