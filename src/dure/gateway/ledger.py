@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -64,9 +64,10 @@ class Row:
 
 
 class Ledger:
-    """Thread-safe. `put`, `drop` and `reset` are for the watch."""
+    """Thread-safe. `put`, `drop` and `reset` are for the watch; `seen` is told of the Job of each Workload put."""
 
     def __init__(self) -> None:
+        self.seen: Callable[[str], None] = lambda _job: None
         self._lock = threading.Lock()
         self._known: dict[str, Held] = {}
         self._jobs: dict[str, str] = {}
@@ -78,8 +79,10 @@ class Ledger:
         key = workload.metadata.key
         with self._lock:
             self._remove(key)
+            held = _held(workload)
             if self._counts(workload):
-                self._add(key, _held(workload))
+                self._add(key, held)
+        self.seen(held.job)
 
     def drop(self, key: str) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ see the same free slot. Only the queues asked for are looked at.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterable, Mapping
 
@@ -50,6 +51,7 @@ class View:
     def __init__(self, board: Board, ledger: Ledger) -> None:
         self._board, self._ledger = board, ledger
         self._claims: dict[str, Claim] = {}
+        ledger.seen = self.drop
         self._lock = threading.Lock()
         self._queues: dict[str, Queue] = {}
         self.kinds: dict[str, Kind] = {}
@@ -60,6 +62,8 @@ class View:
         return {one.metadata.name: one.spec.cluster_queue for one in found if one.metadata.namespace == namespace}
 
     def claim(self, key: str, lane: str, waiting: Waiting, at_s: Instant) -> None:
+        if self._ledger.knows(key):
+            return
         with self._lock:
             self._claims[key] = Claim(lane, waiting, at_s)
 
@@ -105,6 +109,7 @@ class View:
         waiting += claims
         if claims or ordered:
             waiting.sort(key=order.rank)
+            waiting = waiting[-LISTED:]
         own = all(one.job in self.kinds and (not one.priority or _ours(one)) for one in listed)
         hidden_s = _time_of(work, queue.capacity) if ahead else 0.0
         return Lane(
@@ -136,13 +141,13 @@ class View:
         return known
 
     def _open_claims(self, now_s: Instant) -> Mapping[str, list[Waiting]]:
+        """The newest of them; they stand in the order of their times, so the old ones are at the front."""
         found: dict[str, list[Waiting]] = {}
         with self._lock:
-            for key, claim in list(self._claims.items()):
-                if self._ledger.knows(key) or now_s - claim.at_s > CLAIM_S:
-                    del self._claims[key]
-                else:
-                    found.setdefault(claim.lane, []).append(claim.waiting)
+            while self._claims and now_s - (oldest := next(iter(self._claims.items())))[1].at_s > CLAIM_S:
+                del self._claims[oldest[0]]
+            for claim in itertools.islice(reversed(self._claims.values()), LISTED):
+                found.setdefault(claim.lane, []).append(claim.waiting)
         return found
 
 

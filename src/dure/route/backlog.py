@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from dure.model.units import Instant, Seconds
 from dure.route.amounts import Amounts
-from dure.route.forecast import crowding, play
+from dure.route.forecast import crowding, play, slots_of
 from dure.route.situation import Candidate, Lane, Order, Situation, Waiting
 
 Queues = Mapping[str, tuple[Waiting, ...]]
@@ -28,7 +28,7 @@ class Backlog:
         for job in movable:
             for one in job.alternatives:
                 entering.setdefault(one.lane, []).append(one.demand)
-        self._slots = {name: _slots(lane, entering.get(name, ())) for name, lane in self.lanes.items()}
+        self._slots = {name: slots_of(lane, entering.get(name, ())) for name, lane in self.lanes.items()}
 
     def arranged(self, lane: str, jobs: Iterable[Waiting], order: Order) -> tuple[Waiting, ...]:
         """The jobs as this queue would serve them; one that may not be reordered keeps its own order."""
@@ -47,22 +47,6 @@ class Backlog:
 
     def ends(self, lane: str, waiting: tuple[Waiting, ...]) -> dict[str, Instant]:
         return {job: span.finish_s for job, span in play(self.lanes[lane], self.now_s, waiting).items()}
-
-
-def _slots(lane: Lane, entering: Iterable[Amounts]) -> int:
-    """How many jobs run at once, if all ask for the same; else 0."""
-    shape: Amounts | None = None
-    running, waiting = (one.demand for one in lane.running), (one.demand for one in lane.waiting)
-    for demand in (*running, *waiting, *entering):
-        asked = {name: amount for name, amount in demand.items() if amount}
-        if shape is None:
-            shape = asked
-        elif shape != asked:
-            return 0
-    if not shape:
-        return 0
-    slots = min(lane.capacity.get(name, 0) // amount for name, amount in shape.items())
-    return slots if len(lane.running) <= slots else 0
 
 
 def _last(running: list[Instant], now_s: Instant, hidden_s: Seconds, slots: int, run_s: list[Seconds]) -> Instant:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dure.model.units import Instant, Seconds
-from dure.route.forecast import NEVER, Span, crowding, forecast, insert
+from dure.route.forecast import NEVER, crowding, span_of
 from dure.route.situation import Alternative, Candidate, Choice, Lane, Offer, Order, Situation, Waiting
 
 
@@ -51,7 +51,7 @@ def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
     if not figures.active:
         return Offer(one.queue, one.class_name, refused=figures.why_not or "the queue is stopped")
     entered = Waiting(job.name, one.demand, one.run_s, job.created_s, job.priority)
-    span = min((_span(one, entered, situation.now_s) for one in _orders(lane)), key=lambda span: span.finish_s)
+    span = min((span_of(one, entered, situation.now_s) for one in _orders(lane)), key=lambda span: span.finish_s)
     if span.finish_s == NEVER:
         return Offer(one.queue, one.class_name, refused="it asks for more than the whole quota")
     slower = crowding(lane, len(lane.waiting) + 1)
@@ -67,10 +67,6 @@ def _orders(lane: Lane) -> tuple[Lane, ...]:
         return (lane,)
     longest = Order.LONGEST_FIRST
     return (lane, replace(lane, order=longest, waiting=tuple(sorted(lane.waiting, key=longest.rank))))
-
-
-def _span(lane: Lane, entered: Waiting, now_s: Instant) -> Span:
-    return forecast(insert(lane, entered), now_s, entered.name)[entered.name]
 
 
 def _sentence(offer: Offer, now_s: Instant, home: Instant | None = None) -> str:

@@ -42,6 +42,23 @@ def without(lane: Lane, name: str) -> Lane:
     return replace(lane, waiting=tuple(job for job in lane.waiting if job.name != name))
 
 
+def span_of(lane: Lane, job: Waiting, now_s: Instant) -> Span:
+    """When this one would start and end if it entered now; only those ahead of it are played."""
+    slots = slots_of(lane, (job.demand,))
+    if not slots:
+        return forecast(insert(lane, job), now_s, job.name)[job.name]
+    rank, own = lane.order.rank, lane.order.rank(job)
+    slower, begin = crowding(lane, len(lane.waiting) + 1), now_s + lane.hidden_s
+    free = [max(begin, held.until_s(now_s, slower)) for held in lane.running]
+    free += [begin] * (slots - len(free))
+    heapq.heapify(free)
+    for one in lane.waiting:
+        if rank(one) > own:
+            break
+        heapq.heapreplace(free, free[0] + one.run_s * slower)
+    return Span(free[0], free[0] + job.run_s * slower)
+
+
 def forecast(lane: Lane, now_s: Instant, until: str = "") -> dict[str, Span]:
     """A span for every waiting job; `until` stops once that job is known. A job that can never fit ends never."""
     return play(lane, now_s, lane.waiting, until)
@@ -90,6 +107,22 @@ def play(lane: Lane, now_s: Instant, waiting: Iterable[Waiting], until: str = ""
 def crowding(lane: Lane, waiting: int) -> float:
     """How much longer everything takes when so many wait: nobody knows who will share a node with whom, so all do."""
     return lane.slowdown if lane.quiet and len(lane.running) + waiting > lane.quiet else 1.0
+
+
+def slots_of(lane: Lane, entering: Iterable[Amounts]) -> int:
+    """How many jobs run at once, if all ask for the same; else 0."""
+    shape: Amounts | None = None
+    running, waiting = (one.demand for one in lane.running), (one.demand for one in lane.waiting)
+    for demand in (*running, *waiting, *entering):
+        asked = {name: amount for name, amount in demand.items() if amount}
+        if shape is None:
+            shape = asked
+        elif shape != asked:
+            return 0
+    if not shape:
+        return 0
+    slots = min(lane.capacity.get(name, 0) // amount for name, amount in shape.items())
+    return slots if len(lane.running) <= slots else 0
 
 
 def _by_shape(waiting: Iterable[Waiting]) -> tuple[list[deque[tuple[int, Waiting]]], list[int]]:
