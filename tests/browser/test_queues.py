@@ -37,8 +37,8 @@ def board() -> FixedBoard:
 @pytest.fixture
 def journal() -> Journal:
     found = Journal()
-    found.write(Entry(1.7e9, "chosen", "research", "sd-1", "user-gpu", "t4", "home-is-first", "starts in 0 s"))
-    found.write(Entry(1.7e9, "chosen", "research", "sd-2", "user-gpu", "t4", "ends-first", HOSTILE))
+    found.write(Entry(1.7e9, "chosen", "research", "sd-1", "user-gpu", "t4", "home-is-first", HOSTILE))
+    found.write(Entry(1.7e9, "chosen", "research", "sd-2", "user-gpu", "t4", "ends-first", "ends in 9 s"))
     moved = Entry(
         1.7e9 + 5, "moved", "research", "sd-2-m1", "user-cpu", "cpu", "recreate", "40 s sooner", "", "user-gpu"
     )
