@@ -7,6 +7,7 @@ of `dure.model.errors`: `Temporary` where a later try may work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from dure.model.cluster import ClusterState
 from dure.model.decision import Bind, Evict, JournalEntry, Resize
 from dure.model.event import Event
+from dure.model.membership import Membership
 from dure.model.policy import Policy
 from dure.model.report import Desired, Observed, Report
 from dure.model.tariff import CarbonSeries, Tariff
@@ -99,13 +101,25 @@ class CarbonPort(Protocol):
 
 
 class PlanePort(Protocol):
-    """What an agent needs from the plane. In process when embedded, over HTTP elsewhere; the agent always dials."""
+    """What an agent's cycle needs from the plane: in its own process when embedded, else over a `PlaneLink`."""
 
     def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
         """Everything that should exist on this cluster now. `Temporary` when the plane is away."""
         ...
 
     def write_report(self, report: Report) -> None: ...
+
+
+class PlaneLink(PlanePort, Protocol):
+    """The plane from elsewhere, over HTTP or gRPC. The agent always dials, so it works from behind NAT."""
+
+    def wait_for_news(self, wait_s: Seconds) -> bool:
+        """Whether what is desired is another than what was fetched last; returns at once when it is."""
+        ...
+
+    def fetch_membership(self) -> Membership: ...
+
+    def close(self) -> None: ...
 
 
 class Charge(msgspec.Struct, frozen=True):
@@ -141,6 +155,10 @@ class StorePort(Protocol):
         ...
 
     def close(self) -> None: ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """All that this thread writes inside is kept whole or, when it ends by an exception, not at all."""
+        ...
 
     def acquire_lease(self, holder: str, now_s: Instant, ttl_s: Seconds) -> int | None:
         """A fencing token if `holder` is leader now (renewing keeps the token), else None."""

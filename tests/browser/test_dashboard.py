@@ -147,3 +147,15 @@ def test_static_files_come_from_the_list_only(server: Server) -> None:
     headers = {"authorization": "Bearer a-token-for-browser-tests"}
     for path in ("/static/../pages.py", "/static/%2e%2e%2fpages.py", "/static/none.js"):
         assert httpx.get(f"{server.address.url}{path}", headers=headers).status_code == 404
+
+
+def test_what_placement_has_learned_is_shown_over_time(visit: Visit, live: LiveFleet, shots: Path) -> None:
+    panel = visit.page.locator("#weights")
+    expect(panel).to_be_visible()
+    expect(panel.locator("#weights-now tr").first).to_contain_text("SLO")
+    expect(panel.locator("#weights-now tr").nth(1)).to_contain_text("Locality")
+    expect(panel.locator("#weights-now tr").nth(2)).to_contain_text(re.compile(r"\S+/\S+"))
+    expect(panel.locator("#chart-weights .main-svg").first).to_be_visible()
+    panel.scroll_into_view_if_needed()
+    panel.screenshot(path=shots / "weights.png")
+    assert visit.complaints == []

@@ -240,3 +240,36 @@ def test_of_many_writers_at_once_exactly_one_wins(opener: Opener) -> None:
         thread.join()
     store.close()
     assert sorted(lost) == [(), *[(kept.uid,)] * (writers - 1)]
+
+
+def test_what_is_written_together_is_kept_whole(store: StorePort, opener: Opener) -> None:
+    with store.together():
+        store.write_tenant(Tenant("vision"))
+        assert [tenant.name for tenant in store.list_tenants()] == ["vision"]
+        store.write_policy(Policy("greedy", Verb.PLACE))
+        store.create_workload(record("a"))
+    again = opener()
+    assert [tenant.name for tenant in again.list_tenants()] == ["vision"]
+    assert [policy.name for policy in again.list_policies()] == ["greedy"]
+    assert again.fetch_workload("a").uid == "uid-a"
+    again.close()
+
+
+def write_all_but_the_last(store: StorePort) -> None:
+    with store.together():
+        store.write_tenant(Tenant("vision"))
+        store.write_policy(Policy("greedy", Verb.PLACE, paused=True))
+        store.create_workload(record("b"), idempotency_key="k")
+        store.create_workload(record("a", uid="another"))
+
+
+def test_what_fails_together_leaves_nothing_behind(store: StorePort) -> None:
+    store.write_policy(Policy("greedy", Verb.PLACE))
+    store.create_workload(record("a"))
+    with pytest.raises(Conflict):
+        write_all_but_the_last(store)
+    assert store.list_tenants() == ()
+    assert [policy.version for policy in store.list_policies(name="greedy")] == [1]
+    assert [one.name for one in store.list_workloads()] == ["a"]
+    # The key of what was taken back is free again.
+    assert store.create_workload(record("b", uid="later"), idempotency_key="k").uid == "later"

@@ -16,7 +16,7 @@ from dure.model.decision import Bind, Decision, Evict, Hold, Resize
 from dure.model.errors import Conflict, InvalidInput, NotAllowed, Temporary
 from dure.model.fleet import PoolSpec
 from dure.model.report import Desired, DeviceView, Observed, Report
-from dure.pack import Memory, pack, pools_of
+from dure.pack import Memory, Survey, pack
 from dure.ports import Clock, ClusterPort, PlanePort
 
 T = TypeVar("T")
@@ -52,6 +52,7 @@ class Agent:
         self._unsent: list[Decision] = []
         self._packed = ""
         self._memory = Memory()
+        self._survey = Survey(catalogue, self.pools)
         self._conflicted = False
         self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
         self._sent: Report | None = None
@@ -144,7 +145,7 @@ class Agent:
     def _report(self, state: ClusterState, observed: tuple[Observed, ...]) -> None:
         """Tell the plane what is new; without news only now and then, so that it knows the agent lives."""
         if state.version != self._view[0]:
-            pools = pools_of(state, self.catalogue, self.pools, warm_models(state))
+            pools = self._survey.pools(state, warm_models(state))
             self._view = (state.version, pools, devices_of(state))
         _, pools, devices = self._view
         decisions = tuple(self._unsent)

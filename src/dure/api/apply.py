@@ -47,15 +47,16 @@ def apply(backend: Backend, documents: Documents, key: str) -> Applied:
         )
     todo = {(step.kind, step.name) for step in planned.steps if step.action is not Action.KEEP}
     tenants, policies = _with_fleets(documents)
-    for tenant in tenants:
-        if ("Tenant", tenant.name) in todo:
-            backend.store.write_tenant(tenant)
-    for policy in policies:
-        if ("Policy", policy.name) in todo:
-            backend.store.write_policy(policy)
-    for workload in documents.workloads:
-        if ("Workload", workload.name) in todo:
-            backend.submit(workload, f"{key}/{workload.name}" if key else "")
+    with backend.store.together():
+        for tenant in tenants:
+            if ("Tenant", tenant.name) in todo:
+                backend.store.write_tenant(tenant)
+        for policy in policies:
+            if ("Policy", policy.name) in todo:
+                backend.store.write_policy(policy)
+        for workload in documents.workloads:
+            if ("Workload", workload.name) in todo:
+                backend.submit(workload, f"{key}/{workload.name}" if key else "")
     return Applied(planned.steps, changed=bool(todo))
 
 

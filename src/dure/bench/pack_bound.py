@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dure.bench.pack_trace import Fleet
 from dure.pack.ask import Ask
+from dure.pack.codes import WHOLE
 from dure.pack.cutting import knapsack, unroll
-from dure.pack.kernels import WHOLE
 
 _ROUNDS = 400
 

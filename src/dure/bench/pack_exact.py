@@ -16,8 +16,8 @@ import numpy as np
 from dure.bench.pack_fleet import geometry
 from dure.model.accelerator import Geometry
 from dure.pack.ask import slice_ask
+from dure.pack.codes import CUT
 from dure.pack.grid import Grid, Host, Part
-from dure.pack.kernels import CUT
 from dure.pack.slots import layout_values, layouts, steps
 from dure.pack.worth import Hardware
 

@@ -13,8 +13,9 @@ from dure.bench.data import data_file, read_rows
 from dure.bench.pack_trace import TraceNode, TracePod, fleet_of, hardware_of
 from dure.model.accelerator import Geometry, SliceProfile
 from dure.pack.ask import Ask, slice_ask
+from dure.pack.codes import CUT, NEVER, WHOLE, Ints
 from dure.pack.grid import Grid, Host, Part, Seat
-from dure.pack.kernels import CUT, NEVER, WHOLE, Ints, node_cost
+from dure.pack.kernels import node_cost
 from dure.pack.mix import Mix
 from dure.pack.slots import free_starts, layout_values, steps
 from dure.pack.worth import Hardware, WorthSettings

@@ -11,8 +11,8 @@ import numpy as np
 from dure.bench import pack_rivals as rivals
 from dure.bench.pack_trace import Fleet, TracePod, arrival_order
 from dure.pack.ask import Ask
+from dure.pack.codes import D_CODE, H_CPU, Ints
 from dure.pack.grid import Grid, Seat
-from dure.pack.kernels import D_CODE, H_CPU, Ints
 from dure.pack.relocate import Held, relocate
 from dure.pack.worth import WorthSettings
 

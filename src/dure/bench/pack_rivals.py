@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dure.bench.pack_trace import Fleet, TracePod
-from dure.pack.kernels import WHOLE
+from dure.pack.codes import WHOLE
 
 Ints = NDArray[Any]
 Scalar = Any  # numba infers machine numbers

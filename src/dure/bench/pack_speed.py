@@ -20,8 +20,8 @@ from dure.bench.data import data_file
 from dure.bench.pack_trace import Fleet, TracePod, arrival_order, fleet_of, read_nodes, read_pods
 from dure.bench.progress import cells
 from dure.bench.result import Result, bench_options, emit
+from dure.pack.codes import WHOLE
 from dure.pack.grid import Grid
-from dure.pack.kernels import WHOLE
 from dure.pack.mix import Mix
 from dure.pack.worth import WorthSettings
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dure.bench.data import read_rows
 from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask, device_ask
+from dure.pack.codes import WHOLE
 from dure.pack.grid import Host, Part
-from dure.pack.kernels import WHOLE
 from dure.pack.worth import Hardware
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;paddin
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}
 td,th{border-bottom:1px solid var(--line);padding:.2rem .7rem;text-align:right}
 td:first-child,th:first-child{text-align:left}
+h2~table,h3~table{display:block;overflow-x:auto}
 """
 
 
@@ -27,9 +28,20 @@ def write_page(path: Path, result: Result, figures: Sequence[Any]) -> None:
     path.write_text(
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>"
         f"<h1>{title}</h1><p>Dure {html.escape(result.version)}</p>{plots}"
-        f"<h2>Summary</h2>{_table([dict(result.summary)])}<h2>Rows</h2>{_table(result.rows)}</html>",
+        f"<h2>Summary</h2>{_summary(result.summary)}<h2>Rows</h2>{_table(result.rows)}</html>",
         encoding="utf-8",
     )
+
+
+def _summary(summary: Mapping[str, Any]) -> str:
+    """Plain figures as one table; a list of rows or a group of figures as a table of its own."""
+    flat = {name: value for name, value in summary.items() if not isinstance(value, (list, Mapping))}
+    parts = [_table([flat])] if flat else []
+    for name, value in summary.items():
+        if name not in flat:
+            rows = value if isinstance(value, list) else [{"": key, name: one} for key, one in value.items()]
+            parts.append(f"<h3>{html.escape(name)}</h3>{_table(rows)}")
+    return "".join(parts)
 
 
 def _table(rows: Sequence[Any]) -> str:

@@ -33,8 +33,10 @@ REGIONS = (
     "ap-northeast-2", "us-east-1", "us-west-2", "eu-central-1", "eu-north-1", "ap-northeast-1",
     "us-east-2", "eu-west-1", "ap-southeast-2", "ap-south-1", "ca-central-1", "eu-west-2",
 )  # fmt: skip
-# Six grids above 330 g/kWh on average, all with hourly figures.
-DIRTY = ("ap-northeast-2", "us-east-1", "us-east-2", "eu-central-1", "ap-northeast-1", "ap-southeast-2")
+# The six of the twelve with the most grams per kWh at the wall (mean intensity x PUE) that have hourly figures.
+DIRTY = ("ap-northeast-2", "us-east-1", "eu-central-1", "ap-northeast-1", "ap-southeast-2", "ap-south-1")
+# The same with us-east-2 for the dirtiest grid: the two cheapest regions share one grid, so little can be gained.
+PLAIN = ("ap-northeast-2", "us-east-1", "us-east-2", "eu-central-1", "ap-northeast-1", "ap-southeast-2")
 
 _ZONES = {"DE": "DE-LU"}
 

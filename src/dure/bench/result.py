@@ -55,22 +55,32 @@ def emit(result: Result, *, as_json: bool, report: Path | None, figures: Sequenc
 
 def _print_table(result: Result) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     console = Console(width=None if sys.stdout.isatty() else 160)
-    columns = list(dict.fromkeys(column for row in result.rows for column in row))
-    table = Table(title=f"dure bench {result.bench}", box=None, header_style="bold")
-    for column in columns:
-        numeric = all(isinstance(row.get(column), (int, float, type(None))) for row in result.rows)
-        table.add_column(column, justify="right" if numeric else "left")
-    for row in result.rows:
-        table.add_row(*(_text(row.get(column)) for column in columns))
-    console.print(table)
+    console.print(_table(f"dure bench {result.bench}", result.rows))
     for name, value in result.summary.items():
-        console.print(f"{name}: {_text(value)}", highlight=False)
+        if isinstance(value, list):
+            console.print(_table(name, value))
+        else:
+            console.print(f"{name}: {_text(value)}", highlight=False)
+
+
+def _table(title: str, rows: Sequence[Row]) -> Any:
+    from rich.table import Table
+
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    table = Table(title=title, box=None, header_style="bold")
+    for column in columns:
+        numeric = all(isinstance(row.get(column), (int, float, type(None))) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in rows:
+        table.add_row(*(_text(row.get(column)) for column in columns))
+    return table
 
 
 def _text(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_text(one)}" for name, one in value.items())
     return f"{value:,.4g}" if isinstance(value, float) else str(value)

@@ -68,6 +68,7 @@ def simulate(run: Run, progress: Callable[[float], None] | None = None) -> Summa
             break
         following = coming[taken][0] if taken < len(coming) else end_s
         clock.advance(min(end_s, _next_s(now_s, following, world.next_event_s())))
+    world.plane.close_books()
     return summarise(run.fleet, store, usage, start_s=run.start_s, end_s=end_s, seed=run.seed)
 
 

@@ -63,6 +63,7 @@ class EmbeddedWorld:
         self.desk = Desk(observer, clock, speed)
         for tenant in fleet.tenants:
             store.write_tenant(tenant)
+        _keep_policies(store, fleet)
         self._submitted = True
         self._told: set[str] = set(self.clusters)
         self._turned: dict[str, tuple[str, Instant]] = {}
@@ -110,3 +111,11 @@ class EmbeddedWorld:
         """When something happens by itself in one of the clusters."""
         times = [at for cluster in self.clusters.values() if (at := cluster.next_event_s()) is not None]
         return min(times, default=None)
+
+
+def _keep_policies(store: StorePort, fleet: Fleet) -> None:
+    """The policies of the fleet file, each written once: one that was changed since by `apply` stays changed."""
+    known = {policy.name for policy in store.list_policies()}
+    for policy in fleet.policies:
+        if policy.name not in known:
+            store.write_policy(policy)

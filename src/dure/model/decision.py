@@ -1,7 +1,7 @@
 """Everything Dure can decide, each with its reasons and, where money moves, its bill.
 
-`place` answers Place, Hold and Move; `pack` Bind, Hold, Resize and Evict; `scale` ScaleReplicas and ScaleNodes;
-`share` ShareSquad; `route` RouteJob. Decisions are values: nothing has happened yet when one exists.
+`place` answers Place, Hold, Move, Reclaim and Reweigh; `pack` Bind, Hold, Resize and Evict; `scale` ScaleReplicas and
+ScaleNodes; `share` ShareSquad; `route` RouteJob. Decisions are values: nothing has happened yet when one exists.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import msgspec
 
 from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
+from dure.model.claim import Allotted
 from dure.model.cluster import Slice
 from dure.model.reason import Reason, Verdict
 from dure.model.tariff import Capacity
 from dure.model.units import Instant, Milli
+from dure.model.weights import WeightPoint, Weights
 from dure.model.workload import Placement
 
 
@@ -54,6 +56,7 @@ class Bind(msgspec.Struct, frozen=True, tag_field="kind", tag="bind", omit_defau
     slices: tuple[Slice, ...]
     workload: str = ""
     evicts: tuple[str, ...] = ()
+    claims: tuple[Allotted, ...] = ()
 
 
 class Evict(msgspec.Struct, frozen=True, tag_field="kind", tag="evict"):
@@ -112,7 +115,37 @@ class RouteJob(msgspec.Struct, frozen=True, tag_field="kind", tag="route-job", o
     moved_from: str = ""
 
 
-Decision: TypeAlias = Place | Hold | Move | Bind | Evict | Resize | ScaleReplicas | ScaleNodes | ShareSquad | RouteJob
+class Reweigh(msgspec.Struct, frozen=True, tag_field="kind", tag="reweigh"):
+    """After a window the adaptive weights of `place` are these; `seen` says what moved them."""
+
+    method: str
+    seen: WeightPoint
+    weights: Weights
+
+
+class Reclaim(msgspec.Struct, frozen=True, tag_field="kind", tag="reclaim"):
+    """A workload that runs on borrowed quota gives it back to `lender`, whose `claimant` waits for it."""
+
+    workload: str
+    lender: str
+    claimant: str
+    reason: Verdict
+
+
+Decision: TypeAlias = (
+    Place
+    | Hold
+    | Move
+    | Reclaim
+    | Reweigh
+    | Bind
+    | Evict
+    | Resize
+    | ScaleReplicas
+    | ScaleNodes
+    | ShareSquad
+    | RouteJob
+)
 
 
 class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -139,7 +172,7 @@ def reasons_of(decision: Decision) -> tuple[Reason, ...]:
     match decision:
         case Hold(verdicts=verdicts):
             return tuple(verdict.reason for verdict in verdicts if verdict.reason)
-        case Move(reason=verdict) | Evict(reason=verdict) | Resize(reason=verdict):
+        case Move(reason=verdict) | Evict(reason=verdict) | Resize(reason=verdict) | Reclaim(reason=verdict):
             return (verdict.reason,) if verdict.reason else ()
         case _:
             return ()

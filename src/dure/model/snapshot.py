@@ -17,15 +17,8 @@ from dure.model.policy import Policy, Verb
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant, TenantUsage
 from dure.model.units import Instant, Micros
+from dure.model.weights import Weights
 from dure.model.workload import WorkloadRecord
-
-
-class Weights(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The three adaptive weights of `steer`; congestion prices by 'cluster/pool'."""
-
-    slo: float = 1.0
-    locality: float = 1.0
-    congestion: dict[str, float] = {}
 
 
 class Snapshot(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ prices that both use.
 
 from dure.pack.memory import Memory
 from dure.pack.packer import pack
-from dure.pack.pools import pools_of
+from dure.pack.pools import Survey
 from dure.pack.seating import PackSettings
 
-__all__ = ["Memory", "PackSettings", "pack", "pools_of"]
+__all__ = ["Memory", "PackSettings", "Survey", "pack"]

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dure.pack.kernels import CUT, EXCLUSIVE, MPS, WHOLE, Ints
+from dure.pack.codes import CUT, EXCLUSIVE, MPS, WHOLE, Ints
 from dure.pack.mix import Shape
 
 
 class Ask(NamedTuple):
-    """Thousandths and MiB; `types` is a bit mask of accepted types; the order is that of `kernels.CPU..ENGINE`.
+    """Thousandths and MiB; `types` is a bit mask of accepted types; the order is that of `codes.CPU..ENGINE`.
 
     `pieces` whole devices in mode EXCLUSIVE; else one part of one device: `milli` of it (MPS, TIME) or a `profile`.
     `tenant` is at least 1; `isolation` 1 wants the device to itself; `engine` 1 takes the device's only media engine.

@@ -11,8 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from dure.pack.index import LANES, cheapest
-from dure.pack.kernels import (
+from dure.pack.codes import (
     COUNT,
     CPU,
     CUT,
@@ -43,11 +42,9 @@ from dure.pack.kernels import (
     TENANT,
     WHOLE,
     Ints,
-    Scalar,
-    device_after,
-    part_cost,
-    refresh,
 )
+from dure.pack.index import LANES, cheapest
+from dure.pack.kernels import Scalar, device_after, part_cost, refresh
 
 
 @njit(cache=True)

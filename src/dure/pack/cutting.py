@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from dure.pack.kernels import WHOLE
+from dure.pack.codes import WHOLE
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from dure.pack import commit, index
 from dure.pack.ask import Ask
-from dure.pack.index import LANES
-from dure.pack.kernels import (
+from dure.pack.codes import (
     CUT,
     CUT0,
     D_BW,
@@ -33,6 +32,7 @@ from dure.pack.kernels import (
     WHOLE,
     Ints,
 )
+from dure.pack.index import LANES
 from dure.pack.mix import Mix, Shape
 from dure.pack.worth import USUAL, Hardware, Worth, WorthSettings, worth
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dure.pack.kernels import (
+from dure.pack.codes import (
     ASK_FIELDS,
     COUNT,
     CPU,
@@ -28,10 +28,8 @@ from dure.pack.kernels import (
     TIERS,
     WIDE,
     Ints,
-    Scalar,
-    level_of,
-    node_cost,
 )
+from dure.pack.kernels import Scalar, level_of, node_cost
 
 BLOCK = 64
 LANES = 1 + TIERS

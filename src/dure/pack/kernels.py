@@ -14,37 +14,59 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-Ints = NDArray[Any]
+from dure.pack.codes import (
+    BINS,
+    COUNT,
+    CPU,
+    CUT,
+    CUT0,
+    D_BW,
+    D_CLIENTS,
+    D_CODE,
+    D_ENGINE,
+    D_LIMIT,
+    D_MEM,
+    D_MODE,
+    D_MODES,
+    D_OWNER,
+    DBW,
+    DMEM,
+    ENGINE,
+    EXCLUSIVE,
+    FREE,
+    H_CPU,
+    H_FIRST,
+    H_LANE,
+    H_MEM,
+    H_PHI,
+    H_SIZE,
+    H_TAG,
+    H_TYPE,
+    ISOLATION,
+    ISOLATION_PRICE,
+    MEM,
+    MILLI,
+    MODE,
+    NEVER,
+    PROFILE,
+    RAM_PER_DEVICE,
+    RAM_PRICE,
+    RHO,
+    SHIFT,
+    SWITCH_PRICE,
+    TENANT,
+    TIE_CPU,
+    TIE_IDLE,
+    TIER,
+    TYPES,
+    WHOLE,
+    WIDE,
+    WIDE_PRICE,
+    Ints,
+)
+
 Scalar = Any  # numba infers machine integers
-
-WHOLE = 1000
-CUT0 = 1001
-CODES = CUT0 + 256
-NEVER = np.int64(2**31 - 1)
-
-# How a device is shared now; FREE devices take any mode they offer without a switch.
-FREE, EXCLUSIVE, MPS, TIME, CUT = 0, 1, 2, 3, 4
-
-# Columns of `hosts` (int64, one row per node) and `devs` (int32, one row per device).
-H_CPU, H_MEM, H_TYPE, H_FIRST, H_SIZE, H_LANE, H_TAG, H_PHI = range(8)
-D_CODE, D_MEM, D_BW, D_CLIENTS, D_LIMIT, D_MODE, D_HOME, D_MODES, D_OWNER, D_ENGINE, D_LINK = range(11)
-
-# Fields of an ask, in the order of `ask.Ask`.
-CPU, MEM, COUNT, MILLI, PROFILE, DMEM, DBW, MODE, TYPES, TENANT, ISOLATION, ENGINE = range(12)
-ASK_FIELDS = 12
-
-# Rates per thousandth are stored times 2**SHIFT / 1000: a shift is many times cheaper than a division.
-SHIFT = 20
-BINS = 16
-TIERS = 4
-
-# Layout of `scal`: scalars, then host millicores per device at BINS points of the demand, then the tiers.
-RAM_PER_DEVICE, RAM_PRICE, WIDE, WIDE_PRICE, TIE_CPU, TIE_IDLE, SWITCH_PRICE, ISOLATION_PRICE = range(8)
-RHO = 8
-TIER = RHO + BINS
-SCALARS = TIER + TIERS
 
 
 @njit(cache=True, inline="always")

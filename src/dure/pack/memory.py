@@ -12,7 +12,7 @@ from functools import lru_cache
 from dure.model.accelerator import Geometry, ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Node, Pod
-from dure.pack.kernels import WHOLE
+from dure.pack.codes import WHOLE
 from dure.pack.mix import Mix, Shape
 from dure.pack.plain import PlainTables, plain_tables
 from dure.pack.slots import layout_values, steps

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from dure.pack.kernels import (
+from dure.pack.codes import (
     BINS,
     CUT0,
     RAM_PER_DEVICE,

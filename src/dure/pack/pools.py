@@ -2,53 +2,111 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
+
 from dure.model.accelerator import ShareMode
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterState, NodePhase, VNodePool
+from dure.model.cluster import ClusterState, Node, NodePhase, Pod, VNodePool
 from dure.model.fleet import PoolSpec
+from dure.model.units import MiB, Milli
 from dure.pack.fit import largest_free
-from dure.pack.room import DeviceRoom, NodeRoom, rooms_of
+from dure.pack.room import DeviceRoom, NodeRoom, room_of
 
 
-def pools_of(
-    state: ClusterState, catalogue: Catalogue, specs: tuple[PoolSpec, ...], warm: dict[str, dict[str, int]]
-) -> tuple[VNodePool, ...]:
-    """One VNodePool per PoolSpec, also for pools without a node now. `warm` counts loaded models by pool."""
-    by_pool: dict[str, list[NodeRoom]] = {spec.name: [] for spec in specs}
-    for room in rooms_of(state, catalogue).values():
-        by_pool.setdefault(room.node.pool, []).append(room)
-    pools = (_pool(state.cluster, spec, by_pool[spec.name], warm.get(spec.name, {})) for spec in specs)
-    return tuple(sorted(pools, key=lambda pool: pool.name))
+class Figures(msgspec.Struct, frozen=True):
+    """What one node adds to its pool; a node that is not ready adds devices but no room."""
+
+    devices: int
+    ready: bool = False
+    free_whole: int = 0
+    free_milli: Milli = 0
+    largest_memory_mib: MiB = 0
+    largest_compute_milli: Milli = 0
+    largest_bandwidth_milli: Milli = 0
+    free_cpu_milli: Milli = 0
+    free_host_memory_mib: MiB = 0
 
 
-def _pool(cluster: str, spec: PoolSpec, rooms: list[NodeRoom], warm: dict[str, int]) -> VNodePool:
-    ready = [room for room in rooms if room.node.phase is NodePhase.READY]
-    devices = [one for room in ready for one in room.devices.values() if one.device.healthy]
+class Survey:
+    """The pools of one cluster, time after time: a node on which nothing changed is not counted again."""
+
+    def __init__(self, catalogue: Catalogue, specs: tuple[PoolSpec, ...]) -> None:
+        self.catalogue = catalogue
+        self.specs = specs
+        self._share = {spec.name: spec.share for spec in specs}
+        self._known: dict[str, tuple[Node, tuple[Pod, ...], Figures]] = {}
+
+    def pools(self, state: ClusterState, warm: Mapping[str, dict[str, int]]) -> tuple[VNodePool, ...]:
+        """One VNodePool per PoolSpec, also for pools without a node now. `warm` counts loaded models by pool."""
+        holders: dict[str, list[Pod]] = {}
+        for pod in state.pods:
+            if pod.holds:
+                holders.setdefault(pod.node, []).append(pod)
+        by_pool: dict[str, list[Figures]] = {spec.name: [] for spec in self.specs}
+        known = {}
+        for node in state.nodes:
+            if node.phase is NodePhase.GONE or node.pool not in by_pool:
+                continue
+            pods = tuple(holders.get(node.name, ()))
+            before = self._known.get(node.name)
+            same = before is not None and before[0] == node and before[1] == pods
+            entry = before if before is not None and same else (node, pods, self._figures(node, pods))
+            known[node.name] = entry
+            by_pool[node.pool].append(entry[2])
+        self._known = known
+        made = (_pool(state.cluster, spec, by_pool[spec.name], warm.get(spec.name, {})) for spec in self.specs)
+        return tuple(sorted(made, key=lambda pool: pool.name))
+
+    def _figures(self, node: Node, pods: tuple[Pod, ...]) -> Figures:
+        if node.phase is not NodePhase.READY:
+            return Figures(len(node.devices))
+        return _figures(room_of(node, pods, self.catalogue), self._share[node.pool])
+
+
+def _figures(room: NodeRoom, share: tuple[ShareMode, ...]) -> Figures:
+    devices = [one for one in room.devices.values() if one.device.healthy]
+    return Figures(
+        devices=len(room.devices),
+        ready=True,
+        free_whole=room.free_whole,
+        free_milli=sum(one.compute_milli for one in devices),
+        largest_memory_mib=max((_largest_memory(one, share) for one in devices), default=0),
+        largest_compute_milli=max((one.compute_milli for one in devices), default=0),
+        largest_bandwidth_milli=max((one.bandwidth_milli for one in devices), default=0),
+        free_cpu_milli=room.cpu_milli,
+        free_host_memory_mib=room.memory_mib,
+    )
+
+
+def _pool(cluster: str, spec: PoolSpec, nodes: list[Figures], warm: dict[str, int]) -> VNodePool:
+    ready = [one for one in nodes if one.ready]
     return VNodePool(
         cluster=cluster,
         name=spec.name,
         class_name=spec.class_name,
         capacity=spec.capacity,
         share=spec.share,
-        nodes=len(rooms),
+        nodes=len(nodes),
         nodes_ready=len(ready),
-        nodes_max=max(spec.nodes_max, spec.nodes, len(rooms)),
+        nodes_max=max(spec.nodes_max, spec.nodes, len(nodes)),
         devices_per_node=spec.devices,
-        devices=sum(len(room.devices) for room in rooms),
-        free_whole=tuple(sorted((room.free_whole for room in ready if room.free_whole), reverse=True)),
-        free_milli=sum(one.compute_milli for one in devices),
-        largest_memory_mib=max((_largest_memory(one, spec.share) for one in devices), default=0),
-        largest_compute_milli=max((one.compute_milli for one in devices), default=0),
-        largest_bandwidth_milli=max((one.bandwidth_milli for one in devices), default=0),
-        free_cpu_milli=sum(room.cpu_milli for room in ready),
-        free_host_memory_mib=sum(room.memory_mib for room in ready),
-        largest_cpu_milli=max((room.cpu_milli for room in ready), default=0),
-        largest_host_memory_mib=max((room.memory_mib for room in ready), default=0),
+        devices=sum(one.devices for one in nodes),
+        free_whole=tuple(sorted((one.free_whole for one in ready if one.free_whole), reverse=True)),
+        free_milli=sum(one.free_milli for one in ready),
+        largest_memory_mib=max((one.largest_memory_mib for one in ready), default=0),
+        largest_compute_milli=max((one.largest_compute_milli for one in ready), default=0),
+        largest_bandwidth_milli=max((one.largest_bandwidth_milli for one in ready), default=0),
+        free_cpu_milli=sum(one.free_cpu_milli for one in ready),
+        free_host_memory_mib=sum(one.free_host_memory_mib for one in ready),
+        largest_cpu_milli=max((one.free_cpu_milli for one in ready), default=0),
+        largest_host_memory_mib=max((one.free_host_memory_mib for one in ready), default=0),
         boot_s=spec.boot_s,
         warm=warm,
     )
 
 
-def _largest_memory(room: DeviceRoom, offered: tuple[ShareMode, ...]) -> int:
+def _largest_memory(room: DeviceRoom, offered: tuple[ShareMode, ...]) -> MiB:
     modes = offered if room.empty else (room.mode,)
     return max((largest_free(room, mode) for mode in modes), default=0)

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dure.pack.ask import Ask
+from dure.pack.codes import D_CODE, H_CPU, H_FIRST, H_MEM, H_TYPE, NEVER, WHOLE
 from dure.pack.grid import Grid, Seat
-from dure.pack.kernels import D_CODE, H_CPU, H_FIRST, H_MEM, H_TYPE, NEVER, WHOLE, node_cost
+from dure.pack.kernels import node_cost
 
 _TRIALS = 60
 

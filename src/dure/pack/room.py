@@ -66,7 +66,7 @@ class DeviceRoom:
 
 
 class NodeRoom:
-    """One node: its devices and what is left of host CPU and memory."""
+    """One node: its devices and what is left of host CPU and memory; `fences` are those who keep others away."""
 
     def __init__(self, node: Node, devices: Iterable[DeviceRoom]) -> None:
         self.node = node
@@ -75,7 +75,9 @@ class NodeRoom:
         self.memory_mib = node.memory_mib
         self.tenants: dict[str, int] = {}
         self.workloads: dict[str, int] = {}
-        self.pods: dict[str, int] = {}
+        self.pods: dict[str, Pod] = {}
+        self.fences: set[str] = set()
+        self.allotted: dict[str, int] = {}
         self.walled = 0
 
     @property
@@ -102,23 +104,32 @@ class NodeRoom:
         self.memory_mib -= sign * pod.demand.host_memory_mib
         _count(self.tenants, pod.tenant, sign)
         _count(self.workloads, pod.workload, sign)
-        _count(self.pods, pod.name, sign)
+        if sign > 0:
+            self.pods[pod.name] = pod
+        else:
+            self.pods.pop(pod.name, None)
+        if pod.rules.apart:
+            self.fences ^= {pod.name}
+        for one in pod.allotted:
+            _count(self.allotted, one.device, sign)
         self.walled += sign * (pod.isolation in (Isolation.OWN_NODE, Isolation.OWN_CLUSTER))
 
 
 def rooms_of(state: ClusterState, catalogue: Catalogue) -> dict[str, NodeRoom]:
     """Every node that is not gone, with its bound pods taken off. O(nodes + devices + pods)."""
-    rooms = {
-        node.name: NodeRoom(
-            node, (DeviceRoom(device, catalogue.accelerator(device.class_name)) for device in node.devices)
-        )
-        for node in state.nodes
-        if node.phase is not NodePhase.GONE
-    }
+    rooms = {node.name: room_of(node, (), catalogue) for node in state.nodes if node.phase is not NodePhase.GONE}
     for pod in state.pods:
         if pod.holds and pod.node in rooms:
             rooms[pod.node].take(pod, pod.slices)
     return rooms
+
+
+def room_of(node: Node, pods: Iterable[Pod], catalogue: Catalogue) -> NodeRoom:
+    """One node with the pods that are bound to it taken off."""
+    room = NodeRoom(node, (DeviceRoom(device, catalogue.accelerator(device.class_name)) for device in node.devices))
+    for pod in pods:
+        room.take(pod, pod.slices)
+    return room
 
 
 def copied(room: NodeRoom) -> NodeRoom:
@@ -128,6 +139,7 @@ def copied(room: NodeRoom) -> NodeRoom:
     for device in twin.devices.values():
         device.instances, device.tenants = dict(device.instances), dict(device.tenants)
     twin.tenants, twin.workloads, twin.pods = dict(room.tenants), dict(room.workloads), dict(room.pods)
+    twin.fences, twin.allotted = set(room.fences), dict(room.allotted)
     return twin
 
 

@@ -10,7 +10,7 @@ from dure.model.accelerator import ShareMode
 from dure.model.cluster import Pod, Slice
 from dure.model.tenant import Isolation
 from dure.model.units import WHOLE_MILLI
-from dure.pack.kernels import CUT0, ISOLATION_PRICE, SWITCH_PRICE, WHOLE
+from dure.pack.codes import CUT0, ISOLATION_PRICE, SWITCH_PRICE, WHOLE
 from dure.pack.plain import PlainNode, PlainTables, potential, pull
 from dure.pack.room import DeviceRoom, NodeRoom
 

@@ -15,8 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dure.pack.cutting import remainder_values
-from dure.pack.kernels import (
+from dure.pack.codes import (
     BINS,
     CODES,
     CUT0,
@@ -116,6 +115,9 @@ def worth(shares: Shares, typical: Shares, hw: Hardware, settings: WorthSettings
     levels = np.array(sorted({s.cpu for s, _ in typical}), np.int64)
     idle = _idle(hw)
     value, slope, bonus = _fragments(typical, levels, hw, idle)
+    # The solver and the compiler behind it take a second to load: not before the first prices are needed.
+    from dure.pack.cutting import remainder_values
+
     remainders = remainder_values(_fraction_demand(shares))
     for typ in range(types):
         value[typ, :, : WHOLE + 1] -= settings.remainder * remainders

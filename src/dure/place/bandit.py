@@ -13,7 +13,7 @@ import math
 
 import msgspec
 
-from dure.model.snapshot import Weights
+from dure.model.weights import Weights
 from dure.place.adapt import DEFAULT, Adaptation, Window, adapted
 
 
@@ -54,14 +54,15 @@ CAUTIOUS = Caution()
 
 
 def learned(
-    bandit: Bandit, window: Window, cost: float, caution: Caution = CAUTIOUS, rule: Adaptation = DEFAULT
+    bandit: Bandit, window: Window, cost: float | None, caution: Caution = CAUTIOUS, rule: Adaptation = DEFAULT
 ) -> tuple[Bandit, Weights]:
-    """Book `cost` (per unit of work) of the window that has ended; answer the weights for the next one."""
+    """Book `cost` (per unit of work, None without any) of the window that has ended; answer the next weights."""
     scores = dict(bandit.scores)
-    seen = scores.get(bandit.context, (Score(),) * len(ARMS))
-    scores[bandit.context] = tuple(
-        _booked(score, cost) if arm == bandit.played else score for arm, score in enumerate(seen)
-    )
+    if cost is not None:
+        seen = scores.get(bandit.context, (Score(),) * len(ARMS))
+        scores[bandit.context] = tuple(
+            _booked(score, cost) if arm == bandit.played else score for arm, score in enumerate(seen)
+        )
     context = context_of(window)
     arm = choose(scores.get(context, (Score(),) * len(ARMS)), caution)
     weights = adapted(bandit.rule_weights, window, rule)
@@ -96,11 +97,12 @@ def _booked(score: Score, cost: float) -> Score:
 
 
 def _played(weights: Weights, arm: Arm, rule: Adaptation) -> Weights:
-    def kept(value: float) -> float:
-        return max(rule.low, min(rule.high, value))
-
     return Weights(
-        slo=kept(weights.slo * arm.slo),
-        locality=kept(weights.locality * arm.locality),
-        congestion={pool: kept(price**arm.congestion) for pool, price in weights.congestion.items()},
+        slo=max(rule.slo_low, min(rule.slo_high, weights.slo * arm.slo)),
+        locality=max(rule.locality_low, min(rule.locality_high, weights.locality * arm.locality)),
+        congestion={
+            # The factors of the hours stay as they are: what is tried is how much congestion counts between homes.
+            key: price if "@" in key else max(rule.price_low, min(rule.price_high, price**arm.congestion))
+            for key, price in weights.congestion.items()
+        },
     )

@@ -15,6 +15,7 @@ import numpy as np
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, WHOLE_MILLI, Milli
 from dure.model.workload import WorkloadRecord
+from dure.place.adapt import congestion_at
 from dure.place.bill import drain_of
 from dure.place.candidate import Candidate, Cycle, device_need, expected_end
 from dure.place.fairness import Claim, fair_order, lendable
@@ -104,8 +105,9 @@ class _Build:
         if candidate.clash is not None or candidate.quote is None:
             return 0, np.empty(0)
         snapshot = self.cycle.snapshot
-        congestion = snapshot.weights.congestion.get(candidate.where, 1.0)
-        steer = candidate.quote.steer(snapshot.weights, congestion, self.cycle.settings, snapshot.now_s)
+        weights, now_s = snapshot.weights, snapshot.now_s
+        congestion = congestion_at(weights, candidate.crowd, candidate.quote.starts)
+        steer = candidate.quote.steer(weights, congestion, self.cycle.settings, now_s)
         begin = 1 if candidate.now_clash is not None else 0
         return begin, steer[begin:]
 
@@ -140,22 +142,29 @@ class _Build:
             room = self.cycle.rooms[cluster, pool]
             host = (UNLIMITED, UNLIMITED) if room.unbooted else (room.cpu_milli, room.host_memory_mib)
             capacity[row, :] = (room.free_milli, *host)
-        for record in self.cycle.snapshot.records:
-            self._give_back(capacity, record)
+        capacity += self._given_back(capacity.shape)
         for (tenant, class_name), row in self.quotas.items():
             capacity[row, :] = (self._quota_left(tenant, class_name), UNLIMITED, UNLIMITED)
         clipped: Ints = np.clip(capacity, 0, UNLIMITED).astype(np.int32)
         return clipped
 
-    def _give_back(self, capacity: Longs, record: WorkloadRecord) -> None:
-        home = record.status.placement
-        end_s = expected_end(record, self.cycle.settings.duration_high)
-        if home is None or end_s is None or (home.cluster, home.pool) not in self.rows:
-            return
-        hour = max(1, math.ceil(end_s / HOUR_S) - self.base_h)
-        demand = record.spec.demand
-        given = (demand.device_milli, demand.cpu_milli, demand.host_memory_mib)
-        capacity[self.rows[home.cluster, home.pool], hour:] += np.array(given) * home.replicas
+    def _given_back(self, shape: tuple[int, ...]) -> Longs:
+        """What running workloads should have returned by each hour."""
+        given = np.zeros(shape, np.int64)
+        for record in self.cycle.snapshot.records:
+            home = record.status.placement
+            end_s = expected_end(record, self.cycle.settings.duration_high)
+            if home is None or end_s is None or (home.cluster, home.pool) not in self.rows:
+                continue
+            hour = max(1, math.ceil(end_s / HOUR_S) - self.base_h)
+            if hour < self.hours:
+                demand, at = record.spec.demand, given[self.rows[home.cluster, home.pool], hour]
+                at += (
+                    demand.device_milli * home.replicas,
+                    demand.cpu_milli * home.replicas,
+                    demand.host_memory_mib * home.replicas,
+                )
+        return np.cumsum(given, axis=1)
 
     def _quota_left(self, tenant: str, class_name: str) -> Milli:
         cycle = self.cycle

@@ -14,9 +14,10 @@ import numpy as np
 
 from dure.model.bill import Bill
 from dure.model.money import Rates
-from dure.model.snapshot import Snapshot, Weights
+from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
 from dure.model.units import DAY_S, HOUR_S, MIB_PER_GIB, Instant, Micros, Seconds, WattHours
+from dure.model.weights import Weights
 from dure.model.workload import Workload, WorkloadType
 from dure.place.hours import CarbonIntegral, Integral
 from dure.place.instance import Floats
@@ -51,7 +52,7 @@ class Quote(msgspec.Struct, frozen=True):
         costs = self.direct + self.energy + self.carbon + self.sla + self.rework + self.migration
         return np.asarray(costs - self.warm_saved - self.data_saved)
 
-    def steer(self, weights: Weights, congestion: float, settings: PlaceSettings, now_s: Instant) -> Floats:
+    def steer(self, weights: Weights, congestion: float | Floats, settings: PlaceSettings, now_s: Instant) -> Floats:
         """What the choice goes by: the bill under the adaptive weights, plus the doubt in later hours."""
         doubt = settings.wait_charge_per_day + settings.forecast_margin_per_day
         wait = doubt * (self.direct + self.energy) * np.maximum(0.0, self.starts - now_s) / DAY_S

@@ -43,6 +43,11 @@ class Candidate(msgspec.Struct, frozen=True):
     def where(self) -> str:
         return self.option.where
 
+    @property
+    def crowd(self) -> str:
+        """Under which name its congestion price is kept."""
+        return f"{self.option.pool.cluster}/{self.option.pool.class_name}"
+
     def bill(self, at: int) -> Bill:
         return self.quote.bill(at) if self.quote is not None else Bill()
 

@@ -1,9 +1,12 @@
 """Prices and carbon summed over any span of time: running integrals with a knot at every full hour.
 
-Made once per cycle and pool; every term of the bill that depends on the hour reads them for all starts at once.
+They are the same for a whole hour and kept that long; every term of the bill that depends on the hour reads them for
+all starts at once.
 """
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -49,8 +52,16 @@ class CarbonIntegral(msgspec.Struct, frozen=True):
 
 
 def weekly_integral(series: Weekly | None, now_s: Instant, hours: int) -> Integral | None:
-    if series is None:
-        return None
+    return None if series is None else _weekly(series, int(now_s // HOUR_S), hours)
+
+
+def carbon_integral(series: CarbonSeries | None, now_s: Instant, hours: int) -> CarbonIntegral:
+    return _carbon(series, int(now_s // HOUR_S), hours)
+
+
+@lru_cache(maxsize=256)
+def _weekly(series: Weekly, hour: int, hours: int) -> Integral:
+    now_s = hour * HOUR_S
     knots = _knots(now_s, hours)
     values = np.array(series.values, np.float64)
     if len(values) == 1:
@@ -58,8 +69,9 @@ def weekly_integral(series: Weekly | None, now_s: Instant, hours: int) -> Integr
     return Integral(knots, _running(values[(hour_of_week(now_s) + np.arange(hours)) % len(values)]))
 
 
-def carbon_integral(series: CarbonSeries | None, now_s: Instant, hours: int) -> CarbonIntegral:
-    knots = _knots(now_s, hours)
+@lru_cache(maxsize=64)
+def _carbon(series: CarbonSeries | None, hour: int, hours: int) -> CarbonIntegral:
+    knots = _knots(hour * HOUR_S, hours)
     values = np.array([series.at(at) if series else None for at in knots[:-1]], np.float64)
     unknown = np.isnan(values)
     return CarbonIntegral(

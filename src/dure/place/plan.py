@@ -20,6 +20,7 @@ from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, Instant
 from dure.model.workload import Placement, Workload, WorkloadRecord
+from dure.place.adapt import congestion_at
 from dure.place.batch import Batch, batch_of, with_admitted
 from dure.place.candidate import Candidate, Cycle
 from dure.place.instance import Floats, Longs
@@ -98,9 +99,9 @@ def _offers(cycle: Cycle, candidate: Candidate) -> list[tuple[tuple[bool, float,
 
 def _steer(cycle: Cycle, candidate: Candidate) -> Floats:
     assert candidate.quote is not None
-    weights = cycle.snapshot.weights
-    congestion = weights.congestion.get(candidate.where, 1.0)
-    return candidate.quote.steer(weights, congestion, cycle.settings, cycle.snapshot.now_s)
+    weights, now_s = cycle.snapshot.weights, cycle.snapshot.now_s
+    congestion = congestion_at(weights, candidate.crowd, candidate.quote.starts)
+    return candidate.quote.steer(weights, congestion, cycle.settings, now_s)
 
 
 def _solved(cycle: Cycle, batch: Batch) -> Longs:
@@ -145,7 +146,7 @@ def _next_best(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate
 
 def _placed(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...], candidate: Candidate) -> Place:
     bill = candidate.bill(0)
-    others = tuple(_not_taken(other, bill) for other in _by_cost(candidates) if other is not candidate)
+    others = tuple(_not_taken(other, own, bill) for other, own in _by_cost(candidates) if other is not candidate)
     cycle.take(record, candidate, bill)
     return Place(record.name, placement_of(record, candidate, bill, cycle.snapshot), others)
 
@@ -156,11 +157,11 @@ def _waits(
     """Held on purpose: a later hour is cheaper or greener, or room is expected then."""
     assert candidate.quote is not None
     then, start_s = candidate.bill(at), float(candidate.quote.starts[at])
-    possible = [one for one in _by_cost(candidates) if one.quote is not None and one.now_clash is None]
+    possible = [bill for one, bill in _by_cost(candidates) if one.quote is not None and one.now_clash is None]
     if not possible:
         # Room may come back before the hour it is expected: no sleep.
         return Hold(record.name, _held(cycle, record, candidates))
-    now = possible[0].bill(0)
+    now = possible[0]
     greener = now.carbon - then.carbon > now.direct + now.energy - then.direct - then.energy
     reason = Reason.WAITING_FOR_GREENER_HOUR if greener else Reason.WAITING_FOR_CHEAPER_HOUR
     hour = int(start_s // HOUR_S % 24)
@@ -182,16 +183,17 @@ def _held(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...
     return tuple(verdicts)
 
 
-def _by_cost(candidates: tuple[Candidate, ...]) -> list[Candidate]:
-    priced = [one for one in candidates if one.quote is not None]
-    refused = [one for one in candidates if one.quote is None]
-    return sorted(priced, key=lambda one: (one.bill(0).total, one.bill(0).carbon_g, one.where)) + refused
+def _by_cost(candidates: tuple[Candidate, ...]) -> list[tuple[Candidate, Bill]]:
+    """Each with its bill if started now, the cheapest first; those that are ruled out last."""
+    priced = [(one, one.bill(0)) for one in candidates if one.quote is not None]
+    priced.sort(key=lambda pair: (pair[1].total, pair[1].carbon_g, pair[0].where))
+    return priced + [(one, Bill()) for one in candidates if one.quote is None]
 
 
-def _not_taken(other: Candidate, best: Bill) -> Verdict:
+def _not_taken(other: Candidate, own: Bill, best: Bill) -> Verdict:
     if (clash := other.clash or other.now_clash) is not None:
         return clash
-    more = other.bill(0).total - best.total
+    more = own.total - best.total
     told = "more" if more >= 0 else "less, but others need the room there more"
     return Verdict(other.where, None, detail=f"{show(abs(more))} {told}")
 

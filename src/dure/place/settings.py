@@ -11,6 +11,7 @@ import msgspec
 
 from dure.model.errors import InvalidInput
 from dure.model.policy import Policy
+from dure.place.learn import Learning
 from dure.place.solver import Limits, Method, Search, Solver
 
 
@@ -19,14 +20,14 @@ class PlaceSettings(msgspec.Struct, frozen=True):
 
     `wait_charge_per_day` is what a day of waiting costs as a share of the price, `forecast_margin_per_day` how far
     tomorrow's price may be from its forecast; a later hour has to save more than both. `exact_jobs` is the largest
-    batch that goes to the exact solver.
+    batch that goes to the exact solver. `learning` is how the adaptive weights move: rule, bandit or off.
     """
 
     method: str = "auto"
     horizon_h: int = 36
     duration_low: float = 0.8
     duration_high: float = 1.3
-    wait_charge_per_day: float = 0.02
+    wait_charge_per_day: float = 0.1
     forecast_margin_per_day: float = 0.01
     late_hour_factor: float = 3.0
     latency_miss_factor: float = 4.0
@@ -35,6 +36,7 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     ruin_jobs: int = 64
     iterations_per_job: int = 300
     move_threshold: float = 0.15
+    learning: str = "rule"
 
     def solver(self, jobs: int) -> Solver:
         """`auto`: exact for a few jobs, ruin and recreate from `ruin_jobs` on, regret and settling between."""
@@ -70,5 +72,9 @@ def settings_of(policy: Policy) -> PlaceSettings:
     if made.method != "auto" and made.method not in tuple(Method):
         raise InvalidInput(
             f"policy {policy.name}: no placement method '{made.method}'", remedy=f"Known: auto, {', '.join(Method)}"
+        )
+    if made.learning not in tuple(Learning):
+        raise InvalidInput(
+            f"policy {policy.name}: no way of learning '{made.learning}'", remedy=f"Known: {', '.join(Learning)}"
         )
     return made

@@ -10,7 +10,7 @@ from dure.model.decision import Decision, Hold, JournalEntry, Place
 from dure.model.event import Event, Level
 from dure.model.money import show
 from dure.model.reason import Verdict
-from dure.model.units import Instant
+from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
 from dure.ports import Change, Charge
 
@@ -42,12 +42,12 @@ class Draft:
         )
         return patient or self.status.phase.ended
 
-    def due(self, now_s: Instant) -> bool:
+    def due(self, now_s: Instant, every_s: Seconds = BILL_EVERY_S) -> bool:
         """Whether it has to be billed: now and then while it runs, and when it leaves or ends."""
         if self.status.placement is None or not _holds(self.before.status):
             return False
         gone = self.status.phase.ended or self.status.leaving_s != self.before.status.leaving_s
-        return gone or now_s - self.status.billed_until_s >= BILL_EVERY_S
+        return gone or now_s - self.status.billed_until_s >= every_s
 
     def homes_to_tell(self) -> set[str]:
         """The clusters on which something must now appear or go away."""

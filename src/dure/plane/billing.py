@@ -7,14 +7,15 @@ from collections.abc import Iterable
 import msgspec
 
 from dure.model.snapshot import Snapshot
+from dure.model.units import Seconds
 from dure.model.workload import Placement
-from dure.plane.apply import Draft
+from dure.plane.apply import BILL_EVERY_S, Draft
 from dure.ports import Charge
 from dure.watch.ledger import Meter, accrue
 
 
-def billed(drafts: Iterable[Draft], snapshot: Snapshot) -> None:
-    """Accrue every draft that is due, up to now or to its end."""
+def billed(drafts: Iterable[Draft], snapshot: Snapshot, every_s: Seconds = BILL_EVERY_S) -> None:
+    """Accrue every draft that was not billed for `every_s`, up to now or to its end."""
     tariffs = {(tariff.cluster, tariff.pool): tariff for tariff in snapshot.tariffs}
     series = {one.grid: one for one in snapshot.carbon}
 
@@ -28,7 +29,7 @@ def billed(drafts: Iterable[Draft], snapshot: Snapshot) -> None:
 
     for draft in drafts:
         home = draft.status.placement
-        if home is not None and draft.due(snapshot.now_s):
+        if home is not None and draft.due(snapshot.now_s, every_s):
             found = meter(home)
             if found is not None:
                 _charge(draft, found, home.cluster, snapshot.now_s)

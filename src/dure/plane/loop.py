@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from dure.model.decision import Decision
 from dure.model.errors import Conflict
 from dure.model.report import Report
 from dure.model.snapshot import Snapshot, digest
-from dure.model.units import HOUR_S, Instant
-from dure.model.workload import WorkloadRecord
+from dure.model.units import Instant
+from dure.plane.adapting import Adapting
 from dure.plane.apply import Draft, decided
 from dure.plane.billing import billed
 from dure.plane.fold import fold
-from dure.plane.observe import Observer
+from dure.plane.observe import AWAY_S, Observer
+from dure.plane.outlook import Outlook, calls_for_decision, outlook
 from dure.ports import Clock
 
 LEASE_S = 30.0
@@ -37,9 +36,10 @@ class Plane:
         self.clock = clock
         self.holder = holder
         self.lease_clock = lease_clock
+        self.adapting = Adapting(self.store)
         self.leading = False
         self.touched: set[str] = set()
-        self._looked_at = b""
+        self._seen: Outlook | None = None
 
     def cycle(self) -> int:
         """One turn; answers how many records were changed. Does nothing while another plane leads.
@@ -56,22 +56,37 @@ class Plane:
         drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
         self._fold(drafts, reports, now_s)
         records = tuple(draft.record for draft in drafts if not draft.rests(now_s))
-        seen = self._seen(records, reports, now_s)
-        if seen != self._looked_at or any(draft.due(now_s) for draft in drafts):
+        seen = outlook(records, reports, self.observer.rules(), now_s, AWAY_S)
+        wanted = calls_for_decision(self._seen, seen)
+        if wanted or any(draft.due(now_s) for draft in drafts):
             snapshot = self.observer.snapshot(now_s, records, reports)
             billed(drafts, snapshot)
-            if seen != self._looked_at:
+            if wanted:
                 decided(drafts, self.decide(snapshot), digest(snapshot), now_s)
+        self.adapting.look(drafts, reports, now_s)
+        entries = self.adapting.close(now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
         try:
-            lost = self.store.commit(changes, token=token) if changes else ()
+            lost = self.store.commit(changes, entries=entries, token=token) if changes or entries else ()
         except Conflict:
             self.leading = False
             return 0
         # A record that moved on under us is looked at again in the next turn.
-        self._looked_at = b"" if lost else seen
+        self._seen = None if lost else seen.after(self._seen, wanted)
         self.touched = {home for draft in drafts if draft.changed for home in draft.homes_to_tell()}
         return len(changes) - len(lost)
+
+    def close_books(self) -> None:
+        """Bill everything that runs up to this moment, for those who want to sum up now."""
+        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), LEASE_S)
+        if token is None:
+            return
+        now_s, reports = self.clock.now(), self.store.list_reports()
+        drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
+        billed(drafts, self.observer.snapshot(now_s, [draft.record for draft in drafts], reports), every_s=0.0)
+        self.store.commit(
+            [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed], token=token
+        )
 
     def _fold(self, drafts: list[Draft], reports: Sequence[Report], now_s: Instant) -> None:
         by_cluster = {report.cluster: report for report in reports}
@@ -80,11 +95,3 @@ class Plane:
             record, home = draft.before, draft.status.placement
             if home is not None:
                 draft.status = fold(record, by_cluster.get(home.cluster), seen.get((home.cluster, record.uid)), now_s)
-
-    def _seen(self, records: Sequence[WorkloadRecord], reports: Sequence[Report], now_s: Instant) -> bytes:
-        """What a decision depends on, cheaply: who waits, what each pool has free, the hour it is."""
-        waiting = [record.uid for record in records if record.status.phase.waits]
-        if not waiting:
-            return b""
-        rooms = [pool for report in reports for pool in report.pools]
-        return msgspec.json.encode((waiting, rooms, int(now_s // HOUR_S)))

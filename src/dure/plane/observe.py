@@ -11,10 +11,12 @@ from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterInfo
 from dure.model.fleet import Fleet
 from dure.model.report import Report
-from dure.model.snapshot import Snapshot, Weights
+from dure.model.snapshot import Snapshot
 from dure.model.tariff import CarbonSeries
 from dure.model.units import DAY_S, HOUR_S, Grams, Instant, Micros
+from dure.model.weights import WEIGHTS_SETTING, Weights
 from dure.model.workload import WorkloadRecord
+from dure.plane.outlook import Rules
 from dure.ports import CarbonPort, PricePort, StorePort
 from dure.watch.usage import usage_of
 
@@ -47,7 +49,7 @@ class Observer:
     def snapshot(self, now_s: Instant, records: Sequence[WorkloadRecord], reports: Sequence[Report]) -> Snapshot:
         """The world as of `now_s`, with the records as the loop has just folded them."""
         seen = {report.cluster: report for report in reports}
-        tenants = self.store.list_tenants()
+        tenants, policies, weights = self.rules()
         month = month_totals(self.store, now_s)
         return Snapshot(
             now_s=now_s,
@@ -64,9 +66,13 @@ class Observer:
             tenants=tenants,
             usage=usage_of((tenant.name for tenant in tenants), records, month),
             records=tuple(records),
-            policies=self.store.list_policies(),
-            weights=_weights(self.store),
+            policies=policies,
+            weights=weights,
         )
+
+    def rules(self) -> Rules:
+        """What people have set, and the weights that were learned."""
+        return self.store.list_tenants(), self.store.list_policies(), _weights(self.store)
 
     def _carbon_around(self, now_s: Instant) -> tuple[CarbonSeries, ...]:
         """Asked for once an hour: that is how often the series have a new value."""
@@ -94,5 +100,5 @@ def month_totals(store: StorePort, now_s: Instant) -> dict[str, tuple[Micros, Gr
 
 
 def _weights(store: StorePort) -> Weights:
-    kept = store.fetch_setting("weights")
+    kept = store.fetch_setting(WEIGHTS_SETTING)
     return msgspec.json.decode(kept, type=Weights) if kept else Weights()

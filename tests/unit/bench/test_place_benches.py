@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,11 @@ from click.testing import CliRunner
 from dure.bench import gap, place
 from dure.bench.data import data_dir
 from dure.bench.demand import Shape, gap_instance
+from dure.bench.place_floor import Bound, least_grams
+from dure.bench.place_summary import summary
+from dure.bench.place_world import World
 from dure.bench.replay import Fleet, Jobs, by_rule, jointly
+from dure.bench.result import Row
 from dure.model.errors import InvalidInput
 from dure.place.instance import broken
 from dure.place.solve import solve
@@ -84,7 +89,21 @@ def test_planning_jointly_waits_for_cheap_slots_and_keeps_every_deadline() -> No
 
 @needs_data
 def test_place_prints_a_row_per_policy_and_the_floor_under_all_that_keep_their_deadlines() -> None:
-    args = ["--trace", "pai", "--places", "six", "--prices", "spot", "--use", "0.3", "--jobs", "120", "--json"]
+    args = [
+        "--trace",
+        "pai",
+        "--places",
+        "six",
+        "--prices",
+        "spot",
+        "--use",
+        "0.3",
+        "--jobs",
+        "120",
+        "--seeds",
+        "1",
+        "--json",
+    ]
     run = CliRunner().invoke(place.command, args)
     assert run.exit_code == 0, run.output
     rows = json.loads(run.stdout)["rows"]
@@ -92,6 +111,61 @@ def test_place_prints_a_row_per_policy_and_the_floor_under_all_that_keep_their_d
     punctual = [row for row in rows if row["policy"] != "floor" and row["missed_pct"] == 0]
     assert punctual
     assert all(row["money"] >= floor * (1 - 1e-9) for row in punctual)
+
+
+@needs_data
+def test_place_goes_on_from_the_cells_it_has_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    args = ["--trace", "pai", "--places", "dirty", "--prices", "spot", "--use", "0.3", "--jobs", "60", "--seeds", "1"]
+    kept = tmp_path / "cells.jsonl"
+    first = CliRunner().invoke(place.command, [*args, "--resume", str(kept), "--json"])
+    assert first.exit_code == 0, first.output
+    monkeypatch.setattr(place, "cells", lambda *_: pytest.fail("a finished cell was measured again"))
+    again = CliRunner().invoke(place.command, [*args, "--resume", str(kept), "--json"])
+    assert json.loads(again.stdout) == json.loads(first.stdout)
+
+
+@needs_data
+def test_no_plan_of_ours_goes_under_the_floor_of_money_and_carbon() -> None:
+    world = World("pai", "dirty", "spot", 0.6, "1.5x", 2, 120)
+    rows = place.cells(world, 20)
+    fence = [Bound(int(row["usd_per_t"]), float(row["money"])) for row in rows if row["policy"] == "floor"]  # type: ignore[arg-type]
+    punctual = [row for row in rows if row["policy"] != "floor" and row["missed_pct"] == 0]
+    assert punctual
+    for row in punctual:
+        assert float(row["co2_kg"]) * 1000 >= least_grams(fence, float(row["money"])) * (1 - 1e-9)  # type: ignore[arg-type]
+
+
+def test_the_front_is_asked_for_more_closely_around_the_limit() -> None:
+    asked: list[int] = []
+
+    def paid(usd_per_t: int) -> float:
+        asked.append(usd_per_t)
+        return 100.0 + usd_per_t / 100
+
+    place.front(paid, limit=110.0)
+    near = [usd for usd in asked if usd not in place.CARBON_USD_PER_T]
+    assert min(abs(usd - 1000) for usd in near) < 50
+
+
+def point(policy: str, money: float, co2_kg: float, missed_pct: float = 0.0, usd_per_t: int = 0) -> Row:
+    kind: Row = {"trace": "pai", "places": "dirty", "prices": "spot", "use": 0.3, "slack": "1.5x", "seed": 1}
+    ratios = {"jobs": 1, "money_ratio": money / 100, "co2_ratio": co2_kg / 100}
+    return {**kind, "policy": policy, "usd_per_t": usd_per_t, "money": money, "co2_kg": co2_kg,
+            "missed_pct": missed_pct, **ratios}  # fmt: skip
+
+
+def test_the_summary_names_a_rule_that_dominates_and_counts_the_bars() -> None:
+    rows = [
+        point("fixed-order", 100, 100), point("lowest-price", 80, 90), point("ours", 79, 91),
+        point("ours", 80.5, 70, usd_per_t=100), point("floor", 75, 0), point("floor", 80, 0, usd_per_t=100),
+    ]  # fmt: skip
+    good = summary(rows)
+    assert good["cells"][0]["dominated_by"] == "nobody"
+    assert good["cells"][0]["co2_saved_pct"] == pytest.approx(22.2)
+    assert set(good["bars"].values()) == {"0 of 1 cells", "1 of 1 cells"}
+    assert good["bars"]["within 5 % of the floor"] == "0 of 1 cells"
+    bad = summary([*rows, point("round-robin", 78, 60)])
+    assert bad["cells"][0]["dominated_by"] == "round-robin over 0 USD/t; round-robin over 100 USD/t"
 
 
 @needs_data

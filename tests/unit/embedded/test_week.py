@@ -7,7 +7,15 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
+
+from dure.embedded.week import START_S, Run, simulate
+from dure.model.catalogue import Catalogue
+from dure.model.demand import Demand
+from dure.model.fleet import Fleet
+from dure.model.units import DAY_S, HOUR_S
+from dure.model.workload import AcceptedClass, Workload, WorkloadType
 
 
 def sim(hash_seed: str, seed: str = "1") -> str:
@@ -37,3 +45,13 @@ def test_the_report_accounts_for_every_workload(first: str) -> None:
     assert report["cost_micros"] == sum(one["cost_micros"] for one in report["by_tenant"].values())
     assert 0 < report["utilisation"] < 1
     assert 0 < report["slo_attainment"] <= 1
+
+
+def test_what_still_runs_at_the_end_is_billed_to_the_end(small_fleet: Fleet, known: Catalogue) -> None:
+    """Billing comes every half hour: minutes after the last one count too."""
+    job = Workload("job", "vision", WorkloadType.BATCH, (AcceptedClass("t4"),), Demand(devices=1), duration_s=DAY_S)
+    run = Run(small_fleet, known, [(START_S, job)], days=0.9 * HOUR_S / DAY_S)
+    shorter = simulate(msgspec.structs.replace(run, days=0.8 * HOUR_S / DAY_S))
+    longer = simulate(run)
+    assert longer.running == shorter.running == 1
+    assert longer.cost_micros > shorter.cost_micros > 0

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dure.pack.ask import Ask
-from dure.pack.grid import Grid, Host, Seat
-from dure.pack.index import cheapest
-from dure.pack.kernels import (
+from dure.pack.codes import (
     CUT,
     CUT0,
     D_BW,
@@ -33,8 +31,10 @@ from dure.pack.kernels import (
     NEVER,
     SWITCH_PRICE,
     WHOLE,
-    node_cost,
 )
+from dure.pack.grid import Grid, Host, Seat
+from dure.pack.index import cheapest
+from dure.pack.kernels import node_cost
 from dure.pack.plain import PlainNode, plain_tables, step_cost
 from tests.unit.pack.worlds import A100, ASKS, HOSTS, grid_of
 

@@ -13,8 +13,8 @@ from dure.model.demand import Demand
 from dure.model.workload import WorkloadType
 from dure.pack import pack
 from dure.pack.ask import Ask
+from dure.pack.codes import CUT, EXCLUSIVE, MPS, TIME, WHOLE
 from dure.pack.grid import Grid, Host, Part
-from dure.pack.kernels import CUT, EXCLUSIVE, MPS, TIME, WHOLE
 from dure.pack.slots import layout_values, steps
 from dure.pack.worth import Hardware
 

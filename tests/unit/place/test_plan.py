@@ -12,9 +12,10 @@ from dure.model.decision import Decision, Hold, Place
 from dure.model.errors import InvalidInput
 from dure.model.policy import Policy, Verb
 from dure.model.reason import Reason
-from dure.model.snapshot import Snapshot, Weights
+from dure.model.snapshot import Snapshot
 from dure.model.tenant import Budget, Isolation, Tenant, TenantUsage
 from dure.model.units import MICROS
+from dure.model.weights import Weights
 from dure.model.workload import AcceptedClass, Phase
 from dure.place import options_for, place
 from tests.fixtures.small_world import fraction, service, training

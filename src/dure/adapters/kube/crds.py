@@ -68,6 +68,9 @@ def _placement() -> Json:
             "finishedSeconds": {"type": "number"},
             "message": _TEXT,
             "reserved": _OPEN,
+            "requests": _WHOLE,
+            "requestsGood": _WHOLE,
+            "traffic": _OPEN,
             "conditions": _conditions(),
         },
     }

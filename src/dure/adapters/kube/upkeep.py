@@ -78,7 +78,7 @@ class Upkeep:
         body: Json = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {"name": name, "namespace": namespace, "annotations": self._cluster.claim()},
             "deleteOptions": {"preconditions": {"uid": found.metadata.uid}},
         }
         try:
@@ -148,7 +148,13 @@ class Upkeep:
             here = [node.name for node in cluster.view().nodes.values() if node.pool == desired.placement.pool]
         found = [cluster.nodes.get(name) for name in here]
         cut = any(is_cut(node.status.allocatable, profile) for node in found if node is not None)
-        return manifests.ask(desired, profile, cluster.now(), cut=cut)
+        asked = manifests.ask(desired, profile, cluster.now(), cut=cut)
+        return asked._replace(priority_class=self._priority_class(desired.spec.priority))
+
+    def _priority_class(self, priority: int) -> str:
+        """The cluster's own name for a priority, so that kubelets and other schedulers see it too."""
+        found = self._cluster.priorities.objects().values()
+        return min((one.metadata.name for one in found if one.value == priority and priority), default="")
 
     def _owner(self, placement: KubePlacement) -> Json:
         return manifests.owner_of(placement.metadata.name, placement.metadata.uid)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -41,6 +43,17 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing to close; here because every store has it."""
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        before = {name: copy.copy(value) for name, value in vars(self).items()}
+        before["_policies"] = defaultdict(list, {name: list(kept) for name, kept in self._policies.items()})
+        before["_by_workload"] = defaultdict(list, {name: list(kept) for name, kept in self._by_workload.items()})
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            raise
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         self._listeners.append(listener)

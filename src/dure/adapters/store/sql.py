@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -45,6 +46,7 @@ class SqlStore:
         self._reader = engine.execution_options(reads=True)
         self._listeners: list[Callable[[], None]] = []
         self._fresh = freshness_of(engine)
+        self._joined = threading.local()
 
     def close(self) -> None:
         if self._fresh is not None:
@@ -55,6 +57,15 @@ class SqlStore:
         """Wake `listener` after every commit of this process that wrote an event."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        with _translated(), self.engine.begin() as connection:
+            self._joined.connection = connection
+            try:
+                yield
+            finally:
+                self._joined.connection = None
 
     # -- leadership ------------------------------------------------------------------------------------------------
 
@@ -249,11 +260,21 @@ class SqlStore:
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
+        joined: Connection | None = getattr(self._joined, "connection", None)
+        if joined is not None:
+            yield joined
+            return
         with _translated(), self._reader.connect() as connection:
             yield connection
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:
+        """A transaction of its own, or a step of the one that `together` has opened in this thread."""
+        joined: Connection | None = getattr(self._joined, "connection", None)
+        if joined is not None:
+            with _translated(), joined.begin_nested():
+                yield joined
+            return
         with _translated(), self.engine.begin() as connection:
             yield connection
 

@@ -21,6 +21,7 @@ from dure.model.errors import NotFound
 from dure.model.policy import Policy
 from dure.model.report import DeviceView
 from dure.model.tenant import Tenant
+from dure.model.weights import HISTORY_SETTING, WeightHistory, Weights
 
 Item = TypeVar("Item", ClusterStatus, Tenant, Policy, AcceleratorProfile)
 
@@ -35,6 +36,13 @@ async def fetch_status(request: Request[Any, Any, Any]) -> Response[FleetStatus]
 def fetch_history(request: Request[Any, Any, Any], since_s: FromQuery[float] = 0.0) -> Response[Page[Point]]:
     """The headline figures since the server started, oldest first: what the charts of the dashboard show."""
     return plain(Page(service_of(request).pulse.history(since_s)))
+
+
+@get("/v1/weights", tags=["fleet"])
+async def fetch_weights(request: Request[Any, Any, Any]) -> Response[WeightHistory]:
+    """The weights that placement has learned and how they went, one point per window, oldest first."""
+    kept = await asyncio.to_thread(service_of(request).backend.store.fetch_setting, HISTORY_SETTING)
+    return plain(msgspec.json.decode(kept, type=WeightHistory) if kept else WeightHistory(Weights()))
 
 
 @get("/v1/clusters", tags=["fleet"])
@@ -140,6 +148,7 @@ def _named(kind: str, name: str, items: Sequence[Item]) -> Item:
 HANDLERS: list[HTTPRouteHandler] = [
     fetch_status,
     fetch_history,
+    fetch_weights,
     list_clusters,
     fetch_cluster,
     list_pools,

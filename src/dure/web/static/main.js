@@ -8,6 +8,7 @@ import { drawCharts, loadCharts, refreshCharts } from "./charts.js";
 import { repaintTenants, showLegend, showRunning, showWaiting, tenantNames } from "./lists.js";
 import { explain, prepareWhy } from "./why.js";
 import { startEvents } from "./events.js";
+import { drawWeights, refreshWeights } from "./weights.js";
 import { learn } from "./tenants.js";
 
 const EVERY_MS = 2000;
@@ -22,6 +23,7 @@ async function refresh() {
     ]);
     show();
     await refreshCharts();
+    await refreshWeights();
   } catch (problem) {
     say("trouble", "Dure does not answer", [{ sentence: problem.message }]);
   } finally {
@@ -54,7 +56,7 @@ function showFigures(status, totals) {
   setText(byId("carbon-note"), totals.power_w ? `${number(totals.power_w / 1000)} kW` : "");
   const slo = totals.slo_attainment;
   setText(byId("slo"), slo === undefined || slo === null ? "–" : percent(slo));
-  setText(byId("slo-note"), slo === undefined || slo === null ? "no requests yet" : "of requests within their promise");
+  setText(byId("slo-note"), slo === undefined || slo === null ? "no requests measured" : "of requests within their promise");
   setText(byId("used"), deviceCount(totals.used_milli));
   setText(byId("used-unit"), `of ${totals.devices ?? 0}`);
   setText(byId("used-note"), `${totals.running ?? 0} running, ${totals.starting ?? 0} starting, ${(totals.held ?? 0) + (totals.pending ?? 0)} waiting`);
@@ -96,6 +98,7 @@ function repaint() {
   redraw();
   repaintTenants();
   drawCharts();
+  drawWeights();
 }
 
 function switchTheme() {
