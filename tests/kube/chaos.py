@@ -191,6 +191,9 @@ class Round:
             self.cluster.kill(victim)
             time.sleep(pause_s)
             self.cluster.start(victim)
+        if victim not in ("plane", "agent"):
+            # KWOK gives up on a pod whose status it could not write; a kubelet would try again. Started anew it does.
+            self.cluster.restart("kwok")
 
     def _submit_all(self, names: list[str]) -> None:
         for number, name in enumerate(names):

@@ -25,14 +25,15 @@ REMEDY = "dure-remedy-bin"
 PLAIN, SECURE = "grpc", "grpcs"
 TIMEOUT_S = 15.0
 MAX_MESSAGE = 64 * 1024 * 1024
-# A connection that NAT forgot is found by a ping; a plane that is back is found within seconds.
+# A connection that NAT forgot is found by a ping; a plane that is back is found within a second. An attempt to
+# connect is given time, though: a plane that has just bound its port answers only when it has started.
 _OPTIONS = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 200),
-    ("grpc.min_reconnect_backoff_ms", 1_000),
-    ("grpc.max_reconnect_backoff_ms", 3_000),
+    ("grpc.min_reconnect_backoff_ms", 10_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.enable_http_proxy", 0),
     # Two agents in one process must not share a connection that one of them closes.
