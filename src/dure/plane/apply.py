@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dure.model.decision import Decision, Hold, JournalEntry, Place
+from dure.model.decision import Decision, Hold, JournalEntry, Place, Reclaim
 from dure.model.event import Event, Level
 from dure.model.money import show
 from dure.model.reason import Verdict
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
+from dure.plane.fold import leave
 from dure.ports import Change, Charge
 
 # Running workloads are billed at least this often.
@@ -68,7 +69,7 @@ def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: str, now
     """Write each decision into its draft; a Hold for the same reasons as before changes nothing."""
     by_name = {draft.before.name: draft for draft in drafts}
     for decision in decisions:
-        draft = by_name[decision.workload] if isinstance(decision, (Place, Hold)) else None
+        draft = by_name[decision.workload] if isinstance(decision, (Place, Hold, Reclaim)) else None
         if draft is None:
             continue
         status = _next(draft.status, decision, now_s)
@@ -97,6 +98,8 @@ def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> Workloa
             requests_good_before=status.requests_good,
             message="",
         )
+    if isinstance(decision, Reclaim):
+        return leave(status, now_s, decision.reason.detail, decision.reason.reason)
     if not isinstance(decision, Hold):
         return status
     same = _codes(decision.verdicts) == _codes(status.held)

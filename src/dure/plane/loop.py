@@ -1,4 +1,4 @@
-"""The plane's cycle: observe -> decide -> act -> journal. Under 100 lines on purpose.
+"""The plane's cycle: observe -> decide -> act -> journal. Short on purpose.
 
 Level-triggered: it may be killed between any two lines and started again. All it writes goes into one fenced
 transaction, record by record only where nobody changed the record meanwhile; what is left out is decided anew.
@@ -19,6 +19,7 @@ from dure.plane.billing import billed
 from dure.plane.fold import fold
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
+from dure.plane.shadow import Beside
 from dure.ports import Clock
 
 LEASE_S = 30.0
@@ -36,7 +37,7 @@ class Plane:
         self.clock = clock
         self.holder = holder
         self.lease_clock = lease_clock
-        self.adapting = Adapting(self.store)
+        self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
@@ -62,7 +63,9 @@ class Plane:
             snapshot = self.observer.snapshot(now_s, records, reports)
             billed(drafts, snapshot)
             if wanted:
-                decided(drafts, self.decide(snapshot), digest(snapshot), now_s)
+                decisions = self.decide(snapshot)
+                self.beside.compare(snapshot, decisions)
+                decided(drafts, decisions, digest(snapshot), now_s)
         self.adapting.look(drafts, reports, now_s)
         entries = self.adapting.close(now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
