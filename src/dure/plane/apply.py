@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -10,9 +10,10 @@ from dure.model.decision import Decision, Hold, JournalEntry, Place, Reclaim
 from dure.model.event import Event, Level
 from dure.model.money import show
 from dure.model.reason import Verdict
+from dure.model.report import Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
-from dure.plane.fold import leave
+from dure.plane.fold import fold, leave
 from dure.ports import Change, Charge
 
 # Running workloads are billed at least this often.
@@ -63,6 +64,16 @@ class Draft:
         return Change(
             self.before.uid, self.before.version, self.status, tuple(self.entries), events, tuple(self.charges)
         )
+
+
+def folded(drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant) -> None:
+    """Let every draft take in what its cluster last reported."""
+    by_cluster = {report.cluster: report for report in reports}
+    seen = {(report.cluster, one.uid): one for report in reports for one in report.observed}
+    for draft in drafts:
+        record, home = draft.before, draft.status.placement
+        if home is not None:
+            draft.status = fold(record, by_cluster.get(home.cluster), seen.get((home.cluster, record.uid)), now_s)
 
 
 def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: str, now_s: Instant) -> None:

@@ -1,4 +1,4 @@
-"""The plane's cycle: observe -> decide -> act -> journal. Short on purpose.
+"""The plane's cycle: observe -> decide -> act -> journal. Under 100 lines on purpose.
 
 Level-triggered: it may be killed between any two lines and started again. All it writes goes into one fenced
 transaction, record by record only where nobody changed the record meanwhile; what is left out is decided anew.
@@ -10,13 +10,10 @@ from collections.abc import Callable, Sequence
 
 from dure.model.decision import Decision
 from dure.model.errors import Conflict
-from dure.model.report import Report
 from dure.model.snapshot import Snapshot, digest
-from dure.model.units import Instant
 from dure.plane.adapting import Adapting
-from dure.plane.apply import Draft, decided
+from dure.plane.apply import Draft, decided, folded
 from dure.plane.billing import billed
-from dure.plane.fold import fold
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
 from dure.plane.shadow import Beside
@@ -55,7 +52,7 @@ class Plane:
         now_s = self.clock.now()
         reports = self.store.list_reports()
         drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
-        self._fold(drafts, reports, now_s)
+        folded(drafts, reports, now_s)
         records = tuple(draft.record for draft in drafts if not draft.rests(now_s))
         seen = outlook(records, reports, self.observer.rules(), now_s, AWAY_S)
         wanted = calls_for_decision(self._seen, seen)
@@ -90,11 +87,3 @@ class Plane:
         self.store.commit(
             [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed], token=token
         )
-
-    def _fold(self, drafts: list[Draft], reports: Sequence[Report], now_s: Instant) -> None:
-        by_cluster = {report.cluster: report for report in reports}
-        seen = {(report.cluster, one.uid): one for report in reports for one in report.observed}
-        for draft in drafts:
-            record, home = draft.before, draft.status.placement
-            if home is not None:
-                draft.status = fold(record, by_cluster.get(home.cluster), seen.get((home.cluster, record.uid)), now_s)
