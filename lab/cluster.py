@@ -45,13 +45,17 @@ class Cluster:
         *,
         programs: Collection[str] = OPTIONAL,
         default_run_s: float = 1.0,
+        audit: str = "",
     ) -> None:
+        """`audit` names a user whose every request is written to `audit_log`."""
         self.name = name
         self.folder = folder
         folder.mkdir(parents=True)
         self._binaries = binaries
         self._default_run_s = default_run_s
         self._switches: list[Switch] = []
+        self._audit = audit
+        self.audit_log = folder / "audit.jsonl"
         self._port = ports.take()
         self.server = f"https://{LOOPBACK}:{self._port}"
         self._authority = Authority(folder / "pki", f"{name}-ca")
@@ -105,6 +109,12 @@ class Cluster:
         """A kubeconfig for a user whom only RBAC lets do anything."""
         file = re.sub(r"[^A-Za-z0-9.-]+", "-", user)
         return self._kubeconfig(file, self._authority.client(f"user-{file}", user, groups))
+
+    def kubeconfig_of(self, namespace: str, account: str) -> Path:
+        """A kubeconfig with a fresh token of a service account, as a pod of that account would have."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        token = self.api.post(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
+        return self._kubeconfig(f"{namespace}-{account}", str(token["status"]["token"]))
 
     def start(self, program: str, *, wait: bool = True) -> None:
         self._part(program).start(wait=wait)
@@ -172,7 +182,7 @@ class Cluster:
             front_proxy=front.client("client", "front-proxy"),
         )
 
-    def _kubeconfig(self, file: str, identity: KeyPair) -> Path:
+    def _kubeconfig(self, file: str, identity: KeyPair | str) -> Path:
         path = self.folder / f"{file}.kubeconfig"
         return kubeconfig.write(path, self.name, self.server, self._files.ca, identity)
 
@@ -191,6 +201,10 @@ class Cluster:
 
     def _apiserver(self, etcd_port: int) -> Component:
         argv = components.apiserver(self._binaries[APISERVER], self._files, self._port, etcd_port, self.name)
+        if self._audit:
+            policy = self.folder / "audit.yaml"
+            policy.write_text(yaml.safe_dump(components.audit_policy(self._audit)))
+            argv += components.audited(policy, self.audit_log)
         return self._component(APISERVER, argv, self._port, "/readyz")
 
     def _add_programs(self, programs: Collection[str], ports: Ports) -> None:

@@ -59,6 +59,25 @@ def etcd(binary: Path, data: Path, client_port: int, peer_port: int) -> list[str
     ]
 
 
+def audit_policy(user: str) -> dict[str, object]:
+    """Who, what and the answer's code of every request of one user, and of nobody else."""
+    return {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata", "users": [user]}],
+    }
+
+
+def audited(policy: Path, log: Path) -> list[str]:
+    """A server that records, and that also asks for the rights which only some distributions ask for."""
+    return [
+        f"--audit-policy-file={policy}",
+        f"--audit-log-path={log}",
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+    ]
+
+
 def apiserver(binary: Path, files: ClusterFiles, port: int, etcd_port: int, prefix: str) -> list[str]:
     return [
         str(binary),

@@ -11,9 +11,13 @@ import yaml
 from lab.pki import KeyPair
 
 
-def write(path: Path, cluster: str, server: str, ca: Path, identity: KeyPair) -> Path:
-    """One cluster, one user, one context, all named after the cluster."""
-    user = {"client-certificate-data": _inline(identity.cert), "client-key-data": _inline(identity.key)}
+def write(path: Path, cluster: str, server: str, ca: Path, identity: KeyPair | str) -> Path:
+    """One cluster, one user (a certificate or a token), one context, all named after the cluster."""
+    user = (
+        {"token": identity}
+        if isinstance(identity, str)
+        else {"client-certificate-data": _inline(identity.cert), "client-key-data": _inline(identity.key)}
+    )
     config = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -15,6 +15,7 @@ import msgspec
 from dure.model.cluster import ClusterState
 from dure.model.decision import Bind, Evict, JournalEntry, Resize
 from dure.model.event import Event
+from dure.model.membership import Membership
 from dure.model.policy import Policy
 from dure.model.report import Desired, Observed, Report
 from dure.model.tariff import CarbonSeries, Tariff
@@ -100,13 +101,25 @@ class CarbonPort(Protocol):
 
 
 class PlanePort(Protocol):
-    """What an agent needs from the plane. In process when embedded, over HTTP elsewhere; the agent always dials."""
+    """What an agent's cycle needs from the plane: in its own process when embedded, else over a `PlaneLink`."""
 
     def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
         """Everything that should exist on this cluster now. `Temporary` when the plane is away."""
         ...
 
     def write_report(self, report: Report) -> None: ...
+
+
+class PlaneLink(PlanePort, Protocol):
+    """The plane from elsewhere, over HTTP or gRPC. The agent always dials, so it works from behind NAT."""
+
+    def wait_for_news(self, wait_s: Seconds) -> bool:
+        """Whether what is desired is another than what was fetched last; returns at once when it is."""
+        ...
+
+    def fetch_membership(self) -> Membership: ...
+
+    def close(self) -> None: ...
 
 
 class Charge(msgspec.Struct, frozen=True):

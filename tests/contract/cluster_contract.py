@@ -6,8 +6,10 @@ let its pods come up and to let them finish.
 
 from __future__ import annotations
 
+import json
 from typing import Protocol
 
+import msgspec
 import pytest
 
 from dure.model.accelerator import ShareMode
@@ -16,7 +18,8 @@ from dure.model.decision import Bind, Evict, Resize
 from dure.model.errors import Conflict
 from dure.model.fleet import ClusterSpec
 from dure.model.reason import Reason, Verdict
-from dure.model.report import Observed
+from dure.model.report import Desired, Observed
+from dure.model.workload import Workload
 from dure.ports import ClusterPort
 from tests.fixtures.small_world import GIB, cluster, desired, fraction, mig, mps, pool, service, training, whole
 
@@ -63,6 +66,20 @@ def bind_whole(port: ClusterPort, uid: str, pool_name: str, skip: int = 0) -> No
     port.bind(
         [Bind(pod.name, uid, node.name, whole(device)) for pod, (node, device) in zip(pods, free, strict=False)]
     )
+
+
+HOST = "kubernetes.io/hostname"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def ruled(spec: Workload, **rules: object) -> Desired:
+    """The workload with a pod template that carries the label `app: <name>` and these fields of a pod's spec."""
+    template = {"metadata": {"labels": {"app": spec.name}}, "spec": rules}
+    return desired(msgspec.structs.replace(spec, template=json.dumps(template)))
+
+
+def mates(name: str) -> dict[str, object]:
+    return {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": name}}}
 
 
 class ClusterContract:
@@ -321,6 +338,48 @@ class ClusterContract:
         port.apply(desired(service("s", replicas=1), generation=3, replicas=1))
         seen = observed_of(port, "uid-s")
         assert (seen.pods, seen.ready, seen.generation) == (1, 1, 3)
+
+    def test_members_that_must_be_apart_are_bound_to_different_nodes_or_not_at_all(self, port: ClusterPort) -> None:
+        port.apply(ruled(training("t", gang=2), affinity={"podAntiAffinity": {REQUIRED: [mates("t")]}}))
+        with pytest.raises(Conflict):
+            bind_whole(port, "uid-t", "big")
+        pods, nodes = pods_of(port, "uid-t"), nodes_of(port, "big")
+        port.bind(
+            [
+                Bind(pod.name, "uid-t", node.name, whole(node.devices[0].id))
+                for pod, node in zip(pods, nodes, strict=True)
+            ]
+        )
+        assert observed_of(port, "uid-t").bound == 2
+
+    def test_whoever_must_be_near_a_pod_is_bound_beside_it_only(self, port: ClusterPort) -> None:
+        first, second = nodes_of(port, "big")
+        port.apply(ruled(training("db")))
+        bind(port, pods_of(port, "uid-db")[0], second, *whole(second.devices[0].id))
+        port.apply(ruled(training("web"), affinity={"podAffinity": {REQUIRED: [mates("db")]}}))
+        (pod,) = pods_of(port, "uid-web")
+        with pytest.raises(Conflict):
+            bind(port, pod, first, *whole(first.devices[0].id))
+        bind(port, pod, second, *whole(second.devices[1].id))
+
+    def test_a_required_node_affinity_is_kept(self, port: ClusterPort) -> None:
+        first, second = nodes_of(port, "big")
+        named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [second.name]}]}
+        port.apply(ruled(training("t"), affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [named]}}}))
+        (pod,) = pods_of(port, "uid-t")
+        with pytest.raises(Conflict):
+            bind(port, pod, first, *whole(first.devices[0].id))
+        bind(port, pod, second, *whole(second.devices[0].id))
+
+    def test_a_hard_spread_is_kept(self, port: ClusterPort) -> None:
+        first, second = nodes_of(port, "big")
+        even = {**mates("s"), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+        port.apply(ruled(service("s", replicas=2), topologySpreadConstraints=[even]))
+        one, two = pods_of(port, "uid-s")
+        bind(port, one, first, *whole(first.devices[0].id))
+        with pytest.raises(Conflict):
+            bind(port, two, first, *whole(first.devices[1].id))
+        bind(port, two, second, *whole(second.devices[0].id))
 
     def test_an_explanation_is_shown_on_the_pod(self, port: ClusterPort) -> None:
         port.apply(desired(training("t")))

@@ -1,4 +1,4 @@
-"""What every `PlanePort` must do, said once: in the plane's own process and over HTTP."""
+"""What every `PlanePort` must do, said once: in the plane's own process, over HTTP and over gRPC."""
 
 from __future__ import annotations
 

@@ -79,6 +79,11 @@ class Process:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         self._running = subprocess.Popen(self._command, stdout=self._log, stderr=self._log, env=environment)
 
+    @property
+    def pid(self) -> int:
+        assert self._running is not None
+        return self._running.pid
+
     def kill(self) -> None:
         if self._running is not None:
             self._running.kill()
@@ -123,18 +128,19 @@ class Round:
     def __init__(self, lab: Lab, folder: Path, seed: int) -> None:
         self.lab, self.cluster, self.chance = lab, lab["m"], random.Random(seed)
         (folder / "fleet.yaml").write_text(FLEET)
-        port = free_port()
+        port, stream = free_port(), free_port()
         self.url = f"http://127.0.0.1:{port}"
-        state = str(folder / "plane")
-        self.plane = Process(
-            folder / "plane.log", "up", "--fleet", str(folder / "fleet.yaml"), "--state", state, "--port", str(port)
-        )
+        # Rounds take turns: every second agent holds a stream instead of polling.
+        self.link = self.url if seed % 2 == 0 else f"grpc://127.0.0.1:{stream}"
+        places = ("--fleet", str(folder / "fleet.yaml"), "--state", str(folder / "plane"))
+        ports = ("--port", str(port), "--grpc-port", str(stream))
+        self.plane = Process(folder / "plane.log", "up", *places, *ports)
         self.plane.start()
         token = until_done(lambda: (folder / "plane" / "token").read_text().strip(), "the plane's token")
         self.http = httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
         join = until_done(lambda: self._post("/v1/clusters/m/join-tokens", ""), "a join token").json()["token"]
         kubeconfig = str(self.cluster.kubeconfig_path)
-        options = ("--cluster", "m", "--plane", self.url, "--kubeconfig", kubeconfig, "--join", join)
+        options = ("--cluster", "m", "--plane", self.link, "--kubeconfig", kubeconfig, "--join", join)
         self.agent = Process(folder / "agent.log", "agent", *options, "--state", str(folder / "agent"))
         self.agent.start()
         until_done(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
@@ -157,6 +163,7 @@ class Round:
         recorder.finish()
         twice = [f"{job}/{index}" for (job, index), uids in recorder.ran.items() if len(uids) > 1]
         return {
+            "link": self.link.partition(":")[0],
             "killed": killed,
             "lost": sorted(name for name in names if phases.get(name) != "done"),
             "twice": sorted(twice),

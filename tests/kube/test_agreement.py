@@ -13,12 +13,13 @@ from dure.model.accelerator import ShareMode
 from dure.model.report import Desired
 from dure.ports import ClusterPort
 from lab.fixtures import LabFactory
+from tests.contract.cluster_contract import REQUIRED, mates, ruled
 from tests.fixtures.small_world import CATALOGUE, cluster, desired, fraction, pool, service, training
 from tests.kube.world import FixedPlane, api_of, install_crds, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-POOLS = (pool("big", "big", nodes=3, devices=4), pool("small", "small", nodes=2, devices=2))
+POOLS = (pool("big", "big", nodes=3, devices=6), pool("small", "small", nodes=2, devices=2))
 WANTED: tuple[Desired, ...] = (
     desired(training("a", gang=3)),
     desired(training("b", devices=4)),
@@ -27,6 +28,11 @@ WANTED: tuple[Desired, ...] = (
     desired(fraction("e"), pool="small", mode=ShareMode.MPS),
     desired(service("f", replicas=1), pool="small"),
     desired(training("g", gang=2), pool="small"),
+    ruled(training("h", gang=2), affinity={"podAntiAffinity": {REQUIRED: [mates("h")]}}),
+    ruled(training("i"), affinity={"podAffinity": {REQUIRED: [mates("h")]}}),
+    ruled(
+        training("j"), topologySpreadConstraints=[{**mates("j"), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+    ),
 )
 Seats = dict[tuple[str, int], tuple[str, tuple[str, ...], tuple[int, ...]]]
 
@@ -68,4 +74,4 @@ def test_the_same_workloads_get_the_same_seats_on_both(lab_factory: LabFactory) 
     found = seats(real)
     real.stop()
     assert found == seats(memory)
-    assert {workload for workload, _ in found} >= {"a", "b", "c", "d", "e", "f"}
+    assert {workload for workload, _ in found} >= set("abcdefhi")

@@ -1,18 +1,22 @@
-"""A node with a MIG manager: cut as a whole by its label, free again by another; refused while somebody is there."""
+"""Nodes that the vendor's operators cut or share as a whole: by a label, with an answer, while nobody is there."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from dure.adapters.clock import RealClock
+from dure.adapters.clock import RealClock, ScaledClock
 from dure.adapters.kube.cluster import KubeCluster
+from dure.agent.loop import Agent
 from dure.model.accelerator import ShareMode
 from dure.model.decision import Resize
 from dure.model.errors import Conflict
+from dure.model.fleet import ClusterSpec
 from dure.model.reason import Verdict
 from lab.fixtures import LabFactory
 from tests.fixtures.small_world import CATALOGUE, cluster, pool
-from tests.kube.world import api_of, install_crds, until
+from tests.kube.checker import bound_pods, overcommitted
+from tests.kube.world import FixedPlane, api_of, install_crds, until, user_pod
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -47,5 +51,69 @@ def test_the_mig_manager_cuts_a_free_node_and_a_layout_it_does_not_know_is_a_con
         until(lambda: len(port.fetch_state().nodes[0].devices) == 2, "whole devices again")
         with pytest.raises(Conflict, match="unheard-of"):
             port.resize([Resize(node.name, node.devices[0].id, ShareMode.MIG, why)])
+    finally:
+        port.stop()
+
+
+SHARED = """
+nodes:
+- group: small
+  count: 2
+  gpu: {product: Tesla-T4, count: 2, memory_mib: 16384, mig_capable: false}
+  labels: {dure.dev/pool: small, nvidia.com/device-plugin.config: none, dure.dev/plugin-config.mps: mps-4}
+  plugin_configs: {none: {}, mps-4: {mode: mps, replicas: 4}, timeslice: {mode: time-slicing, replicas: 3}}
+"""
+WHY = Verdict("small", None, "mps for a pod", "was exclusive and empty")
+
+
+def shared_pool() -> ClusterSpec:
+    modes = (ShareMode.EXCLUSIVE, ShareMode.MPS, ShareMode.TIMESLICE)
+    return cluster(msgspec.structs.replace(pool("small", "small", nodes=2, devices=2), share=modes))
+
+
+def test_the_device_plugin_shares_a_free_node_and_replicas_are_bound_one_by_one(lab_factory: LabFactory) -> None:
+    lab = lab_factory(["test"], off={"test": {"kube-scheduler"}})["test"]
+    lab.add_nodes(SHARED)
+    install_crds(lab)
+    clock = ScaledClock(30.0, 1_000_000.0)
+    port = KubeCluster(shared_pool(), CATALOGUE, api_of(lab), clock)
+    port.start()
+    try:
+        first, second = port.fetch_state().nodes
+        port.resize([Resize(first.name, first.devices[0].id, ShareMode.MPS, WHY)])
+        port.resize([Resize(second.name, second.devices[0].id, ShareMode.TIMESLICE, WHY)])
+        until(lambda: [len(node.devices) for node in port.fetch_state().nodes] == [8, 6], "eight and six replicas")
+        classes = [{device.class_name for device in node.devices} for node in port.fetch_state().nodes]
+        assert classes == [{"small/1of4"}, {"small/1of3"}]
+        for number in range(14):
+            lab.api.post("/api/v1/namespaces/default/pods", user_pod(f"share-{number}"))
+        until(lambda: len(port.fetch_state().pods) == 14, "the pods seen")
+        Agent(port, FixedPlane(), port.catalogue, port.spec.pools, RealClock()).cycle()
+        assert len(bound_pods(lab.api)) == 14
+        assert overcommitted(lab.api) == []
+        device = first.devices[0].id
+        with pytest.raises(Conflict):
+            port.resize([Resize(first.name, device, ShareMode.TIMESLICE, WHY)])
+    finally:
+        port.stop()
+
+
+def test_a_configuration_that_the_plugin_does_not_know_is_a_conflict_and_a_busy_node_is_left_alone(
+    lab_factory: LabFactory,
+) -> None:
+    lab = lab_factory(["test"], off={"test": {"kube-scheduler"}})["test"]
+    lab.add_nodes(SHARED.replace("mps-4}", "nobody-knows}", 1))
+    install_crds(lab)
+    port = KubeCluster(shared_pool(), CATALOGUE, api_of(lab), ScaledClock(30.0, 1_000_000.0))
+    port.start()
+    try:
+        first, second = port.fetch_state().nodes
+        with pytest.raises(Conflict, match="nobody-knows"):
+            port.resize([Resize(first.name, first.devices[0].id, ShareMode.MPS, WHY)])
+        lab.api.post("/api/v1/namespaces/default/pods", user_pod("here", nodeName=second.name))
+        until(lambda: any(pod.node == second.name for pod in port.fetch_state().pods), "a pod on the second node")
+        free = second.devices[1].id
+        with pytest.raises(Conflict, match="some are held"):
+            port.resize([Resize(second.name, free, ShareMode.MPS, WHY)])
     finally:
         port.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 from dure.adapters.kube.rest import Api
 from dure.gateway.mover import GATE
 from dure.gateway.process import Gateway
+from dure.gateway.recovery import Recovery
 from dure.gateway.settings import Settings
 from dure.model.errors import Permanent
+from dure.route import chain
 from dure.route.accepts import LightRule
 from dure.route.reroute import Move
 from dure.route.reroute import Settings as MoveSettings
@@ -32,6 +35,12 @@ TO_OTHER = "[{class: t4, queue: user-gpu-queue}, {class: t4b, queue: user-other-
 TO_CPU = (
     "[{class: t4, queue: user-gpu-queue, estimate: 60}, {class: cpu, queue: user-cpu-queue, estimate: 3, "
     "resources: {nvidia.com/gpu: null}, env: {RUN_ENV: cpu}, annotations: {lab.dure.dev/run-seconds: '1'}}]"
+)
+
+
+TO_LESS = (
+    "[{class: t4, queue: user-gpu-queue, estimate: 60}, "
+    "{class: cpu, queue: user-cpu-queue, estimate: 3, resources: {nvidia.com/gpu: null}}]"
 )
 
 
@@ -185,8 +194,9 @@ def test_a_gated_twin_left_by_a_crash_is_settled(hub: Cluster, gateway: tuple[Ga
     gate = {"kueue.x-k8s.io/admission-gated-by": "dure.dev/move", "dure.dev/twin-of": "gone/some-uid"}
     orphan = job("orphan", run_s=1)
     orphan["metadata"]["annotations"].update(gate)
+    orphan["metadata"]["labels"]["dure.dev/gateway"] = "dure"
     hub.api.post(JOBS, orphan)
-    made.mover.settle()
+    Recovery(made.desk).run()
     hub.api.until(f"{JOBS}/orphan", has_condition("Complete"), what="the opened twin")
 
 
@@ -210,6 +220,76 @@ def test_the_callers_own_rights_decide(hub: Cluster) -> None:
             )
             assert allowed.status_code == 201
         made.stop()
+
+
+def fill_the_gpus(hub: Cluster, client: httpx.Client) -> None:
+    for number in range(4):
+        assert submit(client, job(f"fill-{number}", run_s=600, estimate=600)).status_code == 201
+    hub.api.until(JOBS, lambda found: all(not one["spec"]["suspend"] for one in found["items"]), what="admission")
+
+
+def test_a_move_that_changes_resources_only_is_one_patch(hub: Cluster, gateway: tuple[Gateway, httpx.Client]) -> None:
+    made, client = gateway
+    fill_the_gpus(hub, client)
+    [uid] = [
+        one["uid"] for one in submit(client, job("thin", run_s=1, accepts=TO_LESS), policy="static").json()["jobs"]
+    ]
+    found = hub.api.until(f"{JOBS}/thin", has_condition("Complete"), what="the moved job")
+    assert found["metadata"]["uid"] == uid
+    container = found["spec"]["template"]["spec"]["containers"][0]
+    assert "nvidia.com/gpu" not in container["resources"]["requests"]
+    assert "resources" in [entry.rule for entry in made.journal.of("default", "thin")]
+
+
+def test_the_chain_moves_by_what_it_weighs(hub: Cluster) -> None:
+    weighed = chain.Settings(per_carbon=1e6, watts={"t4": 70.0, "cpu": 1.0})
+    with Api.from_kubeconfig(hub.kubeconfig_path) as api:
+        made = Gateway(api, Settings(policy="chain", chain=weighed), everybody=True)
+        with httpx.Client(base_url=made.start(), trust_env=False, timeout=60.0) as client:
+            fill_the_gpus(hub, client)
+            submit(client, job("green", run_s=600, accepts=TO_CPU), policy="static")
+            hub.api.until(f"{JOBS}/green-m1", has_condition("Complete"), what="the job moved by the chain")
+            why = made.journal.of("default", "green")[-1].because
+        made.stop()
+    assert "carbon" in why
+    hub.kubectl("delete", "jobs", "--all", "--wait=true")
+
+
+def test_jobs_of_before_a_restart_are_still_moved_and_durations_known(hub: Cluster, tmp_path: Path) -> None:
+    with Api.from_kubeconfig(hub.kubeconfig_path) as api:
+        first = Gateway(api, Settings(moves=False), tmp_path, everybody=True)
+        with httpx.Client(base_url=first.start(), trust_env=False, timeout=60.0) as client:
+            fill_the_gpus(hub, client)
+            submit(client, job("patient", run_s=600, accepts=TO_CPU), policy="static")
+        first.memory.learn("test", "t4", 42.0)
+        first.stop()
+        second = Gateway(api, Settings(), tmp_path, everybody=True)
+        second.start()
+        assert second.memory.durations.quantile("test", "t4", 0.5) == 42.0
+        hub.api.until(f"{JOBS}/patient-m1", has_condition("Complete"), what="the job of before the restart")
+        second.stop()
+    hub.kubectl("delete", "jobs", "--all", "--wait=true")
+
+
+def test_two_gateways_at_once_create_each_job_once(hub: Cluster) -> None:
+    with Api.from_kubeconfig(hub.kubeconfig_path) as api:
+        both = [Gateway(api, Settings(name=name), everybody=True) for name in ("one", "two")]
+        clients = [httpx.Client(base_url=made.start(), trust_env=False, timeout=60.0) for made in both]
+        statuses = [submit(client, job("same", run_s=600)).status_code for client in clients]
+        assert sorted(statuses) == [201, 409]
+        submit(clients[0], job("mine", run_s=600, accepts=TO_CPU), policy="static")
+        assert "default/mine" not in both[1].desk.routes
+        for client, made in zip(clients, both, strict=True):
+            client.close()
+            made.stop()
+    hub.kubectl("delete", "jobs", "--all", "--wait=true")
+
+
+def test_a_namespace_without_a_local_queue_is_named(gateway: tuple[Gateway, httpx.Client]) -> None:
+    lost = job("lost")
+    lost["metadata"]["namespace"] = "kube-public"
+    answer = submit(gateway[1], lost)
+    assert (answer.status_code, answer.json()["remedy"]) == (404, "This namespace has no LocalQueue.")
 
 
 def _as_move(to: Alternative) -> Move:

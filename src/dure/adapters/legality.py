@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from dure.adapters.neighbourhood import check_neighbours
 from dure.model.accelerator import AcceleratorProfile, Geometry, ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import Device, Node, NodePhase, Pod, PodPhase, Slice
@@ -48,6 +49,10 @@ def check_binds(world: Holdings, catalogue: Catalogue, binds: Sequence[Bind]) ->
             _check_shape(node, pod, bind)
         _check_host(node, world.holding(node_name), [pod for pod, _ in here])
         _check_devices(node, catalogue, world.holding(node_name), here)
+        _check_claims(node, world.holding(node_name), here)
+    check_neighbours(
+        world.nodes, world.pods, [(pod, world.nodes[bind.node]) for pod, bind in zip(pods, binds, strict=True)]
+    )
 
 
 def check_mode(node: Node, device: Device, mode: ShareMode, held: Sequence[Pod]) -> None:
@@ -92,6 +97,10 @@ def _check_admission(node: Node, pod: Pod) -> None:
     for key, value in pod.selector.items():
         if node.labels.get(key) != value:
             raise Conflict(f"pod {pod.name} selects {key}={value}", reason=Reason.SELECTOR_MISMATCH)
+    if pod.rules.unknown:
+        raise Conflict(f"pod {pod.name} asks for {pod.rules.unknown[0]}", reason=Reason.NOT_SUPPORTED)
+    if not pod.rules.admit(node.name, node.labels):
+        raise Conflict(f"pod {pod.name} does not want {node.name}", reason=Reason.SELECTOR_MISMATCH)
     for taint in node.taints:
         hard = taint.effect in ("NoSchedule", "NoExecute")
         if hard and not any(toleration.tolerates(taint) for toleration in pod.tolerations):
@@ -104,7 +113,7 @@ def _check_shape(node: Node, pod: Pod, bind: Bind) -> None:
     named = [part.device for part in bind.slices]
     if len(set(named)) != len(named):
         raise Conflict(f"pod {pod.name} names a device of {node.name} twice")
-    wanted = pod.demand.devices if pod.demand.whole else 1
+    wanted = pod.demand.devices if pod.demand.whole else 0 if pod.claims and not pod.classes else 1
     if len(named) != wanted:
         raise Conflict(f"pod {pod.name} asks for {wanted} devices, {len(named)} given")
     for part in bind.slices:
@@ -125,6 +134,21 @@ def _check_host(node: Node, held: Sequence[Pod], added: Sequence[Pod]) -> None:
     if memory > node.memory_mib:
         text = f"{node.name}: {gib(memory)} of {gib(node.memory_mib)} host memory"
         raise Conflict(text, reason=Reason.HOST_TOO_SMALL)
+
+
+def _check_claims(node: Node, held: Sequence[Pod], added: Sequence[tuple[Pod, Bind]]) -> None:
+    """Every device that is given is offered here and belongs to one claim only."""
+    owner = {one.device: one.claim for pod in held for one in pod.allotted}
+    for pod, bind in added:
+        asked = sum(request.count for claim in pod.claims if not claim.allotted for request in claim.requests)
+        if len(bind.claims) < asked:
+            raise Conflict(f"pod {pod.name} claims {asked} devices, {len(bind.claims)} given")
+        known = {one for claim in pod.claims for one in claim.allotted}
+        for one in bind.claims:
+            if one not in known and one.device not in node.offers:
+                raise Conflict(f"{node.name} does not offer {one.device}", reason=Reason.CLAIM_NOT_MET)
+            if owner.setdefault(one.device, one.claim) != one.claim:
+                raise Conflict(f"{one.device} belongs to {owner[one.device]}", reason=Reason.CLAIM_NOT_MET)
 
 
 def _check_devices(node: Node, catalogue: Catalogue, held: Sequence[Pod], added: Sequence[tuple[Pod, Bind]]) -> None:

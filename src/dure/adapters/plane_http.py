@@ -6,12 +6,13 @@ long poll that only wakes the agent. A connection that fails is `Temporary`: the
 
 from __future__ import annotations
 
+import ssl
+
 import httpx
 import msgspec
 
-from dure.model.catalogue import Catalogue
 from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
-from dure.model.fleet import ClusterSpec
+from dure.model.membership import Credential, Membership
 from dure.model.report import Desired, Report
 from dure.model.units import Seconds
 
@@ -29,23 +30,11 @@ _BY_STATUS: dict[int, type[DureError]] = {
 _DESIRED = msgspec.json.Decoder(tuple[Desired, ...])
 
 
-class Membership(msgspec.Struct, frozen=True):
-    """What a member is told of itself: its pools, and the classes and models it may meet."""
-
-    spec: ClusterSpec
-    catalogue: Catalogue
-
-
-class Credential(msgspec.Struct, frozen=True):
-    cluster: str
-    credential: str
-
-
 class HttpPlane:
-    """`PlanePort` of one cluster's agent."""
+    """`PlaneLink` of one cluster's agent."""
 
-    def __init__(self, url: str, cluster: str, credential: str, *, http: httpx.Client | None = None) -> None:
-        self._http = http or httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False)
+    def __init__(self, url: str, cluster: str, credential: str, *, ca: str = "") -> None:
+        self._http = _client(url, ca)
         self._headers = {"Authorization": f"Bearer {credential}"}
         self._base = f"/v1/agents/{cluster}"
         self._tag = ""
@@ -100,16 +89,25 @@ class HttpPlane:
         return answer
 
 
-def join(url: str, cluster: str, token: str) -> str:
+def join_over_http(url: str, cluster: str, token: str, *, ca: str = "") -> str:
     """Exchange a one-time token for this cluster's own credential."""
     try:
-        with httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False) as http:
+        with _client(url, ca) as http:
             answer = http.post(f"/v1/agents/{cluster}/join", headers={"Authorization": f"Bearer {token}"})
     except httpx.HTTPError as error:
         raise Temporary(f"the plane does not answer at {url}: {error}") from error
     if answer.status_code >= 400:
         raise problem_of(answer)
     return msgspec.json.decode(answer.content, type=Credential).credential
+
+
+def _client(url: str, ca: str) -> httpx.Client:
+    """`ca` is a file with the authority that signed the plane's certificate; the system's ones if empty."""
+    try:
+        trusted: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca) if ca else True
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(f"the authority cannot be read: {error}", where=ca) from error
+    return httpx.Client(base_url=url, timeout=TIMEOUT_S, trust_env=False, verify=trusted)
 
 
 def problem_of(answer: httpx.Response) -> DureError:

@@ -21,7 +21,7 @@ IDLE_S = 2.0
 # Events come in swarms; one look at all of them is cheaper than one at each.
 GATHER_S = 0.02
 FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 10.0
+LONGEST_PAUSE_S = 2.0
 
 _log = structlog.get_logger("dure.agent")
 

@@ -19,6 +19,7 @@ BENCHES: dict[str, Entry] = {
     "interference": Entry("dure.bench.interference", "Equation 1 on measured pairs that it has not seen."),
     "share": Entry("dure.bench.share", "One GPU shared by many: latency against every published system."),
     "route": Entry("dure.bench.route", "Queue choice against a fixed queue, the published rule and the optimum."),
+    "gateway": Entry("dure.bench.gateway", "What the Kueue gateway adds to a submission, and its rate."),
     "pack": Entry("dure.bench.pack", "How full a cluster gets: packing against FGD, best fit and random."),
     "pack-speed": Entry("dure.bench.pack_speed", "Packing decisions per second at 1.2k, 10k and 50k nodes."),
     "scale": Entry("dure.bench.scale", "Replicas: misses and GPU-hours against HPA and KEDA on LLM traces."),

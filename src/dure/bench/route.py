@@ -19,6 +19,7 @@ from dure.route.policies import NAMES
 from dure.sim.queues.mix import Mix, parse
 from dure.sim.queues.mixes import burst, random_mix, uniform
 
+TOLD = ("scenario", "policy", "makespan_s", "mean_wait_s", "optimum_s", "moved")
 COMPARED = ("static", "seed", "earliest-finish")
 
 
@@ -62,11 +63,13 @@ def command(as_json: bool, report: Path | None, sim: bool, **options: Any) -> No
     wanted = Wanted(policies, options["repeats"], options["jitter"], options["seed"])
     played = _play(mixes, wanted if not options["mixes"] else wanted._replace(limit_s=2.0))
     rows: list[Row] = [one.row for one in played]
-    given = bool(options["files"] or options["mixes"])
-    if not given:
+    summary = _summary(rows, bool(options["mixes"]))
+    if options["files"]:
+        rows = [_told(row, seeded=options["repeats"] > 1) for row in rows]
+    elif not options["mixes"]:
         rows += published_rows()
     emit(
-        Result("route", rows, _summary(rows, bool(options["mixes"]))),
+        Result("route", rows, summary),
         as_json=as_json,
         report=report,
         figures=_figures(played) if report else (),
@@ -109,6 +112,11 @@ def _play(mixes: Sequence[Mix], wanted: Wanted) -> list[Played]:
         if len(mixes) > 2:
             click.echo(f"\r{number} of {len(mixes)} mixes", err=True, nl=number == len(mixes))
     return found
+
+
+def _told(row: Row, *, seeded: bool) -> Row:
+    """A row of a given file, in the form that is promised for it; with repeats the seed tells them apart."""
+    return {name: row[name] for name in (*TOLD, *(("seed",) if seeded else ()))}
 
 
 def _summary(rows: Sequence[Row], many: bool) -> dict[str, Any]:

@@ -59,16 +59,10 @@ def measure(
     for mix in mixes:
         if set(mix.queues) != set(QUEUES):
             raise InvalidInput(f"scenario '{mix.name}': the real Kueue here has the queues gpu and cpu")
-    root = Path(__file__).resolve().parents[3]
-    if not (root / "lab" / "__init__.py").is_file():
-        raise NotFound("the lab is part of the source checkout only", remedy="Use --sim, or run in a checkout.")
-    sys.path.append(str(root))
-    from lab import Lab
-
     rows: list[Row] = []
     shown: dict[tuple[str, str], Run] = {}
     cost_s = FIRST_COST_S
-    with Lab(["hub"], kueue={"hub"}) as lab:
+    with lab_of_this_checkout()(["hub"], kueue={"hub"}) as lab:
         hub = lab["hub"]
         hub.add_nodes(_nodes(mixes[0]))
         hub.apply(*_queues(mixes[0]))
@@ -86,6 +80,17 @@ def measure(
                         )
                         hub.kubectl("delete", "jobs", "--all", "--wait=true")
     return Result("route", rows, _summary(rows, factor)), figures(rows, shown)
+
+
+def lab_of_this_checkout() -> Any:
+    """The class `Lab`, which runs real clusters; it is not installed with Dure."""
+    root = Path(__file__).resolve().parents[3]
+    if not (root / "lab" / "__init__.py").is_file():
+        raise NotFound("the lab is part of the source checkout only", remedy="Use --sim, or run in a checkout.")
+    sys.path.append(str(root))
+    from lab import Lab
+
+    return Lab
 
 
 def _run(api: Api, mix: Mix, name: str, factor: float, cost_s: Seconds) -> Seen:
@@ -109,18 +114,22 @@ def _run(api: Api, mix: Mix, name: str, factor: float, cost_s: Seconds) -> Seen:
 
 
 def _costs(stays: Sequence[Stay], specs: Mapping[str, MixJob], factor: float) -> list[Seconds]:
-    """What each job cost its slot besides running, the handing over from the job before it included."""
+    """What each job cost its slot besides running, the handing over from the job before it included.
+
+    Slots are handed over in the order in which they become free. When a job that changed queues could have begun
+    is not known, so only those that stayed are counted.
+    """
     ends: dict[str, list[Seconds]] = {}
     found = []
     for stay in sorted(stays, key=lambda one: (one.started_s, one.job)):
         freed = [end for end in ends.setdefault(stay.queue, []) if end <= stay.started_s]
-        begun = stay.started_s
+        begun = stay.arrived_s
         if freed:
-            before = max(freed)
-            ends[stay.queue].remove(before)
-            begun = max(before, stay.arrived_s)
+            ends[stay.queue].remove(min(freed))
+            begun = max(min(freed), stay.arrived_s)
         ends[stay.queue].append(stay.ended_s)
-        found.append(stay.ended_s - begun - specs[stay.job].run_s[stay.queue] / factor)
+        if not stay.moves:
+            found.append(stay.ended_s - begun - specs[stay.job].run_s[stay.queue] / factor)
     return found
 
 
@@ -129,14 +138,15 @@ class _Watcher:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._ledger = gateway.ledger
         self._reserved: dict[str, tuple[float, str]] = {}
         self._pause = threading.Event()
 
     def look(self) -> None:
         now = time.time()
-        for workload in self._gateway.board.workloads.unfinished():
-            if workload.job not in self._reserved and workload.since("QuotaReserved") is not None:
-                self._reserved[workload.job] = (now, workload.spec.queue_name)
+        for lane in QUEUES:
+            for held in self._ledger.running(lane):
+                self._reserved.setdefault(held.job.partition("/")[2], (now, lane))
 
     def wait_until(self, at_s: float) -> None:
         while time.time() < at_s:
@@ -155,8 +165,7 @@ class _Watcher:
         ends, found = self._ends(), []
         for spec in mix.jobs:
             name = next(one for one in ends if one == spec.name or one.startswith(f"{spec.name}-m"))
-            started, local = self._reserved[name]
-            queue = next(queue for queue, one in QUEUES.items() if one == local)
+            started, queue = self._reserved[name]
             moves = int(queue != spec.home)
             found.append(
                 Stay(spec.name, spec.kind, queue, arrivals[spec.name], started - begun, ends[name] - begun, moves)
@@ -253,10 +262,16 @@ def _nodes(mix: Mix) -> list[dict[str, Any]]:
 
 def _queues(mix: Mix) -> list[dict[str, Any]]:
     gpus, cpus = mix.queues["gpu"].slots, mix.queues["cpu"].slots
-    amounts: dict[str, dict[str, Any]] = {
-        "gpu": {"cpu": 4 * gpus, "memory": "640Gi", "nvidia.com/gpu": gpus},
-        "cpu": {"cpu": 4 * cpus, "memory": "640Gi"},
-    }
+    return queue_objects(
+        {
+            "gpu": {"cpu": 4 * gpus, "memory": "640Gi", "nvidia.com/gpu": gpus},
+            "cpu": {"cpu": 4 * cpus, "memory": "640Gi"},
+        }
+    )
+
+
+def queue_objects(amounts: Mapping[str, Mapping[str, int | str]]) -> list[dict[str, Any]]:
+    """A flavor, a ClusterQueue and a LocalQueue each."""
     found: list[dict[str, Any]] = []
     for queue, quota in amounts.items():
         resources = [{"name": name, "nominalQuota": amount} for name, amount in quota.items()]

@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
 
 
 def play(mix: Mix, name: str, seed: int, jitter: float, laws: Laws) -> Run:
-    again = reroute.moves if looks_again(name) else None
+    again = reroute.plan if looks_again(name) else None
     return World(mix, policy(name, seed_settings=_SEED), again, laws, _chance(seed, jitter)).play()
 
 

@@ -5,19 +5,36 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from dure.adapters.plane_http import HttpPlane, Membership, join
 from dure.cli.state import state_option
 from dure.model.errors import Temporary
+from dure.model.membership import Membership
+
+if TYPE_CHECKING:
+    from dure.ports import PlaneLink
 
 
 @click.command()
 @click.option("--cluster", "name", required=True, help="The cluster's name in the fleet file.")
-@click.option("--plane", "url", required=True, envvar="DURE_URL", help="Address of the plane.")
+@click.option(
+    "--plane",
+    "url",
+    required=True,
+    envvar="DURE_URL",
+    help="Address of the plane: http(s):// polls, grpc(s):// streams.",
+)
+@click.option(
+    "--ca",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Authority that signed the plane's certificate; the system's ones if left out.",
+)
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -26,53 +43,77 @@ from dure.model.errors import Temporary
 )
 @click.option("--context", default="", help="Context of the kubeconfig; its current one if left out.")
 @click.option("--join", "token", default="", envvar="DURE_JOIN_TOKEN", help="One-time token of 'dure cluster join'.")
+@click.option("--secret", default="", help="Secret NAMESPACE/NAME that brings the token and keeps the credential.")
 @state_option
-def command(name: str, url: str, kubeconfig: Path | None, context: str, token: str, state: Path) -> None:
+def command(
+    name: str, url: str, ca: str | None, kubeconfig: Path | None, context: str, token: str, secret: str, state: Path
+) -> None:
     """Run the agent of one cluster: it schedules, and goes on when the plane is gone.
 
     The first start needs the token that 'dure cluster join' printed; the credential it gets for it is kept in the
-    state folder. Pods with schedulerName dure are scheduled, whoever made them.
+    state folder. Pods with schedulerName dure are scheduled, whoever made them. Several agents may run for one
+    cluster, each with a state folder of its own: a Lease in the cluster says which of them acts.
 
     \b
     Example:
       dure cluster join seoul
       dure agent --cluster seoul --plane http://127.0.0.1:7420 --kubeconfig ~/.kube/config --join TOKEN
+      dure agent --cluster seoul --plane grpcs://dure.example:7421 --ca plane-ca.crt --kubeconfig ~/.kube/config
     """
     from dure.adapters.clock import RealClock
     from dure.adapters.kube.rest import Api
+    from dure.adapters.kube.secret import fetch_credential
+    from dure.adapters.plane_link import join, open_link
+    from dure.agent.identity import fetch_identity
     from dure.agent.poll import Poller
+    from dure.cli.lock import hold
     from dure.embedded.members import Member
 
+    redeem = partial(join, url, name, ca=ca or "")
+    with hold(state, f"agent-{name}.lock"):
+        api = Api.from_kubeconfig(kubeconfig, context) if kubeconfig else Api.in_cluster()
+        if secret:
+            namespace, _, key = secret.rpartition("/")
+            credential = fetch_credential(api, namespace, key, redeem)
+        else:
+            credential = _credential(redeem, name, token, state)
+        plane = open_link(url, name, credential, ca=ca or "")
+        membership = _membership(plane, state / f"agent-{name}.json")
+        identity = fetch_identity(state / f"agent-{name}.id")
+        member = Member(membership.spec, membership.catalogue, api, plane, RealClock(), identity)
+        poller = Poller(plane.wait_for_news, member.runner.wake)
+        stop = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        member.start()
+        poller.start()
+        click.echo(f"The agent of {name} is running (Ctrl-C stops it)", err=True)
+        stop.wait()
+        poller.stop()
+        member.stop()
+        plane.close()
+
+
+def _credential(redeem: Callable[[str], str], name: str, token: str, state: Path) -> str:
+    """The kept one; else the one that the token buys."""
     kept = state / f"agent-{name}.credential"
     if token and not kept.exists():
-        _keep(kept, join(url, name, token))
+        _keep(kept, redeem(token))
     if not kept.exists():
         raise click.UsageError(f"this agent has not joined yet; run 'dure cluster join {name}' and give --join TOKEN")
-    plane = HttpPlane(url, name, kept.read_text(encoding="ascii").strip())
-    api = Api.from_kubeconfig(kubeconfig, context) if kubeconfig else Api.in_cluster()
-    membership = _membership(plane, state / f"agent-{name}.json")
-    member = Member(membership.spec, membership.catalogue, api, plane, RealClock())
-    poller = Poller(plane.wait_for_news, member.runner.wake)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    member.start()
-    poller.start()
-    click.echo(f"The agent of {name} is running (Ctrl-C stops it)", err=True)
-    stop.wait()
-    poller.stop()
-    member.stop()
-    plane.close()
+    return kept.read_text(encoding="ascii").strip()
 
 
 def _keep(path: Path, secret: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """Whole or not at all, whenever the process is killed."""
+    beside = path.with_suffix(".new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(secret + "\n")
+    beside.replace(path)
 
 
-def _membership(plane: HttpPlane, path: Path) -> Membership:
+def _membership(plane: PlaneLink, path: Path) -> Membership:
     """As the plane says; when it is away, as it said the last time."""
     try:
         found = plane.fetch_membership()

@@ -43,6 +43,8 @@ def command() -> None:
 @click.option("--stale", default=30.0, show_default=True, help="Seconds after which figures are too old to use.")
 @click.option("--fail-closed", is_flag=True, help="Refuse jobs on old figures instead of leaving them unchanged.")
 @click.option("--no-moves", is_flag=True, help="Never move a job that waits.")
+@click.option("--no-order", is_flag=True, help="Never put a queue into another order than first come.")
+@click.option("--name", default="dure", show_default=True, help="Marks its jobs; two gateways need two names.")
 @click.option("--open", "everybody", is_flag=True, help="Callers without a token act as the gateway itself.")
 @click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="Folder for audit and durations.")
 def serve(**given: Any) -> None:
@@ -55,7 +57,9 @@ def serve(**given: Any) -> None:
     from dure.adapters.kueue.board import connect
     from dure.gateway.process import Gateway
     from dure.gateway.settings import Settings
+    from dure.route import reroute
     from dure.route.accepts import LightRule
+    from dure.web.queues import gateway_pages
 
     if given["stale"] <= 0:
         raise InvalidInput("--stale must be positive")
@@ -66,9 +70,11 @@ def serve(**given: Any) -> None:
         stale_s=given["stale"],
         fail_open=not given["fail_closed"],
         moves=not given["no_moves"],
+        name=given["name"],
+        reroute=reroute.Settings(orders=not given["no_order"]),
     )
     api = connect(given["kubeconfig"], given["context"])
-    gateway = Gateway(api, settings, given["state"], everybody=given["everybody"])
+    gateway = Gateway(api, settings, given["state"], everybody=given["everybody"], pages=gateway_pages())
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -12,11 +12,11 @@ from dure.model.errors import Conflict, Permanent
 
 
 @contextmanager
-def hold(state: Path) -> Iterator[None]:
-    """Locked by the kernel, so a process that was killed holds nothing."""
+def hold(state: Path, name: str = "lock") -> Iterator[None]:
+    """Locked by the kernel, so a process that was killed holds nothing; one that is paused still does."""
     try:
         state.mkdir(parents=True, exist_ok=True)
-        file = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(state / name, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise Permanent(
             f"cannot write to the state folder: {error.strerror}",

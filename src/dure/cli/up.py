@@ -5,10 +5,15 @@ from __future__ import annotations
 import signal
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dure.cli.state import remove_address, state_option, write_address
+
+if TYPE_CHECKING:
+    from dure.api.agent_stream import AgentStream
+    from dure.plane.desk import Desk
 
 
 @click.command()
@@ -23,6 +28,15 @@ from dure.cli.state import remove_address, state_option, write_address
 @click.option(
     "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; SQLite in the state folder."
 )
+@click.option(
+    "--grpc-port", type=click.IntRange(0, 65535), help="Let agents hold a gRPC stream on this port too; 0 takes any."
+)
+@click.option(
+    "--grpc-cert", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certificate of that port."
+)
+@click.option(
+    "--grpc-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Key of that certificate."
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser.")
 def command(
     state: Path,
@@ -32,6 +46,9 @@ def command(
     fleet_file: Path | None,
     seed: int,
     store_url: str,
+    grpc_port: int | None,
+    grpc_cert: Path | None,
+    grpc_key: Path | None,
     open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
@@ -43,6 +60,7 @@ def command(
       dure up
       dure up --state ./demo --port 8000 --speed 1
       dure up --store postgresql://dure@localhost/dure
+      dure up --fleet fleet.yaml --grpc-port 7421 --grpc-cert plane.crt --grpc-key plane.key
     """
     from dure.api.app import create_app
     from dure.api.auth import Keys, fetch_token
@@ -57,6 +75,7 @@ def command(
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
         keys = Keys(fetch_token(state / "token"))
         server = Server(create_app(live.desk, keys, pages=pages(), hosts=[host]), *open_socket(host, port))
+        agents = _agent_stream(live.desk, host, grpc_port, grpc_cert, grpc_key)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
@@ -67,6 +86,8 @@ def command(
             write_address(state, address.url)
             if address.moved:
                 click.echo(f"Port {address.asked} is taken; using {address.port}.", err=True)
+            if agents is not None:
+                click.echo(f"Agents may hold streams at {agents.start()}", err=True)
             link = server.login_url()
             click.echo(f"Dure is running: {link}  (state in {state}; Ctrl-C stops it)")
             if open_browser:
@@ -74,6 +95,22 @@ def command(
             stop.wait()
         finally:
             remove_address(state)
+            if agents is not None:
+                agents.stop()
             server.stop()
             live.stop()
     click.echo("Stopped; everything is kept.", err=True)
+
+
+def _agent_stream(
+    desk: Desk, host: str, port: int | None, certificate: Path | None, key: Path | None
+) -> AgentStream | None:
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--grpc-cert and --grpc-key belong together.")
+    if port is None:
+        if certificate is not None:
+            raise click.UsageError("--grpc-cert needs --grpc-port.")
+        return None
+    from dure.api.agent_stream import AgentStream, Tls
+
+    return AgentStream(desk, host, port, Tls(certificate, key) if certificate and key else None)

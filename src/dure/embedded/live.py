@@ -15,6 +15,7 @@ import structlog
 from dure.adapters.clock import RealClock, ScaledClock
 from dure.adapters.memory.stream import arrivals, standing
 from dure.adapters.store import SqlStore, open_store
+from dure.agent.identity import fetch_identity
 from dure.embedded.members import Members
 from dure.embedded.world import EmbeddedWorld
 from dure.model.catalogue import Catalogue
@@ -51,7 +52,7 @@ class LiveFleet:
         self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
         self._real = RealClock()
         saved = self._load()
-        self.members = Members(fleet, catalogue, self.store, self._real)
+        self.members = Members(fleet, catalogue, self.store, self._real, fetch_identity(state / "agent.id"))
         if self.members.outside:
             # Real clusters live in real time, and their owner's workloads are all there is.
             speed, saved = 1.0, None

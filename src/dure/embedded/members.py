@@ -8,10 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from dure.adapters.kube.cluster import KubeCluster
+from dure.adapters.kube.lease import Election
 from dure.adapters.kube.rest import Api
+from dure.adapters.kube.traffic import TrafficReader
 from dure.agent.loop import Agent
 from dure.agent.runner import Runner
 from dure.model.catalogue import Catalogue
+from dure.model.errors import Temporary
 from dure.model.fleet import ClusterSpec, Fleet
 from dure.plane.members import LocalPlane
 from dure.ports import Clock, PlanePort, StorePort
@@ -23,28 +26,68 @@ LANES = 48
 class Member:
     """One real cluster with its agent."""
 
-    def __init__(self, spec: ClusterSpec, catalogue: Catalogue, api: Api, plane: PlanePort, clock: Clock) -> None:
-        self.cluster = KubeCluster(spec, catalogue, api, clock)
+    def __init__(
+        self, spec: ClusterSpec, catalogue: Catalogue, api: Api, plane: PlanePort, clock: Clock, identity: str = ""
+    ) -> None:
+        """With an `identity` it acts only while it is the elected leader; without one it is alone."""
+        self.election = Election(api, identity, self._gained) if identity else None
+        guarded = api.guarded(self._check) if self.election is not None else api
+        self.cluster = KubeCluster(spec, catalogue, guarded, clock)
         agent = Agent(self.cluster, plane, self.cluster.catalogue, spec.pools, clock, lanes=LANES)
-        self.runner = Runner(agent, self.cluster)
+        self.runner = Runner(agent, self.cluster, leads=self._may_act)
+        self.traffic = TrafficReader(self.cluster)
+        self._term = self._caught_up = ""
 
     def start(self) -> None:
         self.cluster.begin()
+        if self.election is not None:
+            self.cluster.token = lambda: self._term
+            self.election.start()
         self.runner.start()
+        self.traffic.start()
 
     def stop(self) -> None:
+        self.traffic.stop()
         self.runner.stop()
+        if self.election is not None:
+            self.election.stop()
         self.cluster.stop()
+
+    def _gained(self) -> None:
+        self.runner.wake()
+
+    def _check(self) -> None:
+        """Before every write: still in office, and in the very term that this cycle began in."""
+        assert self.election is not None
+        self.election.check()
+        if self.election.token != self._term:
+            raise Temporary("a new term of office has begun")
+
+    def _may_act(self) -> bool:
+        """Whoever takes over looks at everything once more before the first act of a term."""
+        if self.election is None:
+            return True
+        if not self.election.leads():
+            return False
+        self._term = self.election.token
+        if self._term != self._caught_up:
+            self.cluster.catch_up()
+            self._caught_up = self._term
+        return True
 
 
 class Members:
     """`outside` says that the fleet has clusters that are not embedded, here or with agents of their own."""
 
-    def __init__(self, fleet: Fleet, catalogue: Catalogue, store: StorePort, clock: Clock) -> None:
+    def __init__(
+        self, fleet: Fleet, catalogue: Catalogue, store: StorePort, clock: Clock, identity: str = ""
+    ) -> None:
         self.outside = any(not spec.connect.embedded for spec in fleet.clusters)
         plane = LocalPlane(store)
         self._members = [
-            Member(spec, catalogue, _api(spec), plane, clock) for spec in fleet.clusters if spec.connect.kubeconfig
+            Member(spec, catalogue, _api(spec), plane, clock, identity)
+            for spec in fleet.clusters
+            if spec.connect.kubeconfig
         ]
 
     def start(self) -> None:

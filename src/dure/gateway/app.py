@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -16,6 +17,7 @@ import yaml
 from litestar import Litestar, MediaType, Request, Response, get, post
 from litestar.datastructures import State, UploadFile
 from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.params import FromPath, FromQuery, QueryParameter
 
@@ -63,9 +65,12 @@ class Why(msgspec.Struct, frozen=True):
     journal: tuple[Entry, ...]
 
 
-def create_app(desk: Desk, doorman: Doorman) -> Litestar:
+def create_app(desk: Desk, doorman: Doorman, pages: Sequence[HTTPRouteHandler] = ()) -> Litestar:
+    """`pages` are those of the dashboard; without them the gateway speaks JSON only."""
+    published = [quota, workloads, job_submit, job_submit_static]
+    own = [queues, submit, why, decisions, moves, healthz, readyz, metrics]
     return Litestar(
-        [quota, workloads, job_submit, job_submit_static, queues, submit, why, decisions, healthz, readyz, metrics],
+        [*published, *own, *pages],
         exception_handlers={Exception: _problem},
         state=State({"desk": desk, "doorman": doorman}),
         request_max_body_size=MAX_BODY,
@@ -193,6 +198,12 @@ def why(request: Req, namespace: FromPath[str], name: FromPath[str]) -> Why:
 def decisions(request: Req, limit: FromQuery[int] = 100) -> tuple[Entry, ...]:
     """The latest decision of each job, newest first."""
     return _desk(request).journal.latest(max(1, min(limit, 1000)))
+
+
+@get("/v1/moves", sync_to_thread=False)
+def moves(request: Req, limit: FromQuery[int] = 100) -> tuple[Entry, ...]:
+    """Jobs that changed queues while they waited, newest first."""
+    return _desk(request).journal.moves(max(1, min(limit, 1000)))
 
 
 @get("/healthz", sync_to_thread=False)

@@ -14,20 +14,24 @@ import msgspec
 
 from dure.adapters.kube.rest import Api
 from dure.adapters.kueue.board import JOBS, Board
-from dure.adapters.kueue.figures import capacity, counted
+from dure.adapters.kueue.figures import counted
 from dure.adapters.kueue.objects import Workload
 from dure.gateway.journal import Entry, Journal
+from dure.gateway.ledger import Ledger
 from dure.gateway.memory import Memory
 from dure.gateway.metrics import Metrics
 from dure.gateway.settings import Settings
 from dure.gateway.view import View
 from dure.model.errors import Conflict, InvalidInput, NotAllowed, NotFound, Temporary
 from dure.model.units import Instant
-from dure.route.accepts import check_job, demand_of, kind_of, queue_of, ways_of
+from dure.route.accepts import KIND, check_job, demand_of, kind_of, ways_of
 from dure.route.policies import Policy, policy
-from dure.route.rewrite import KEY, ORIGIN, rewritten
+from dure.route.rewrite import GATEWAY, KEY, MOVES, ORIGIN, rewritten
 from dure.route.situation import Alternative, Candidate, Choice, Situation, Waiting
 
+# What an annotation may hold is bounded; a Job larger than this is routed once and not moved after a restart.
+MOST_ORIGIN = 200_000
+MOST_KIND = 201
 Json = dict[str, Any]
 
 
@@ -76,10 +80,17 @@ class Route(msgspec.Struct, frozen=True):
 
 class Desk:
     def __init__(
-        self, api: Api, board: Board, settings: Settings, journal: Journal, memory: Memory, now: Callable[[], Instant]
+        self,
+        api: Api,
+        board: Board,
+        ledger: Ledger,
+        settings: Settings,
+        journal: Journal,
+        memory: Memory,
+        now: Callable[[], Instant],
     ) -> None:
         self.api, self.board, self.settings, self.journal, self.memory = api, board, settings, journal, memory
-        self.view = View(board)
+        self.view = View(board, ledger)
         self.metrics = Metrics()
         self.now = now
         self.routes: dict[str, Route] = {}
@@ -93,10 +104,9 @@ class Desk:
         namespace = str(job["metadata"].get("namespace") or self.settings.namespace)
         candidate, choice, situation, stale_s = self._choose(job, namespace, name or self.settings.policy, where)
         chosen = candidate.alternatives[choice.index]
-        notes = {KEY: _digest(key)} if key else {}
-        if candidate.light:
-            notes[ORIGIN] = msgspec.json.encode(_bare(job)).decode()
-        made = rewritten(job, chosen.queue, chosen.class_name, chosen.changes, notes)
+        made = self.written(job, candidate, chosen, 0)
+        if key:
+            made["metadata"]["annotations"][KEY] = _digest(key)
         made["metadata"]["namespace"] = namespace
         found: Json = {}
         repeated = False
@@ -130,8 +140,9 @@ class Desk:
     def _choose(self, job: Json, namespace: str, name: str, where: str) -> tuple[Candidate, Choice, Situation, float]:
         stale_s = self.board.stale_s
         now_s = self.now()
-        situation = self.view.situation(now_s, self.memory.durations)
         candidate = self.candidate(job, namespace, now_s, where)
+        lanes = [one.lane for one in candidate.alternatives if one.lane]
+        situation = self.view.situation(now_s, self.memory.durations, lanes)
         if stale_s > self.settings.stale_s:
             if not self.settings.fail_open:
                 raise Temporary(
@@ -139,7 +150,7 @@ class Desk:
                 )
             because = f"the figures are {stale_s:.0f} s old, so the job goes unchanged where it says"
             return candidate, Choice(0, "fail-open", because), situation, stale_s
-        return candidate, self._policy(name)(candidate, situation), situation, stale_s
+        return candidate, self.policy(name)(candidate, situation), situation, stale_s
 
     def candidate(self, job: Json, namespace: str, now_s: Instant, where: str = "") -> Candidate:
         """The job with its ways; a LocalQueue that is not there is an error that names those that are."""
@@ -153,16 +164,24 @@ class Desk:
             known = f"There are: {', '.join(sorted(lanes))}." if lanes else "This namespace has no LocalQueue."
             raise NotFound(f"no LocalQueue '{ways[0].queue}' in namespace '{namespace}'", where=where, remedy=known)
         kind, alternatives = kind_of(job), []
-        queues = self.board.queues.objects()
         for way in ways:
             lane = lanes.get(way.queue, "")
-            changed = rewritten(job, way.queue, way.class_name, way.changes)
-            quota = capacity(queues[lane]) if lane in queues else {}
+            changed = rewritten(job, way.queue, way.class_name, way.changes) if way.changes.resources else job
+            quota = self.view.quota(lane) if lane else {}
             run_s, known_s = self.memory.durations.expected(kind, way.class_name, way.estimate_s)
             asked = counted(demand_of(changed, where), quota)
             alternatives.append(Alternative(way.class_name, way.queue, lane, asked, run_s, way.changes, known_s))
         name = str(job["metadata"].get("name") or job["metadata"].get("generateName"))
         return Candidate(f"{namespace}/{name}", namespace, kind, tuple(alternatives), now_s)
+
+    def written(self, job: Json, candidate: Candidate, chosen: Alternative, moves: int) -> Json:
+        """The Job for this way, marked as this gateway's; one that may move carries what it was handed in as."""
+        notes = {KIND: candidate.kind} if len(candidate.kind) < MOST_KIND else {}
+        if candidate.light:
+            origin = msgspec.json.encode(_origin(job)).decode()
+            notes |= {MOVES: str(moves), **({ORIGIN: origin} if len(origin) < MOST_ORIGIN else {})}
+        marks = {GATEWAY: self.settings.name}
+        return rewritten(job, chosen.queue, chosen.class_name, chosen.changes, notes, marks)
 
     def _create(self, namespace: str, job: Json, caller: Caller, key: str) -> tuple[Json, bool]:
         path = f"{JOBS}/namespaces/{namespace}/jobs"
@@ -226,7 +245,7 @@ class Desk:
             Entry(self.now(), "finished", space, name, workload.spec.queue_name, known[1], "finished", because)
         )
 
-    def _policy(self, name: str) -> Policy:
+    def policy(self, name: str) -> Policy:
         if name not in self._policies:
             own = self.settings
             self._policies[name] = policy(
@@ -247,9 +266,10 @@ def _plain(situation: Situation, lane: str) -> Json:
     }
 
 
-def _bare(job: Json) -> Json:
-    """The Job as it was handed in, kept in it so that a later move can start from there."""
-    return {"metadata": {"name": job["metadata"].get("name", "")}, "queue": queue_of(job), "spec": job["spec"]}
+def _origin(job: Json) -> Json:
+    """The Job as it was handed in, kept in it so that a later move, even after a restart, can start from there."""
+    metadata = {name: job["metadata"][name] for name in ("name", "labels", "annotations") if name in job["metadata"]}
+    return {"apiVersion": job["apiVersion"], "kind": "Job", "metadata": metadata, "spec": job["spec"]}
 
 
 def _digest(key: str) -> str:

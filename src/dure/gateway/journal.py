@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from dure.model.units import Instant
 from dure.route.situation import Offer
 
 KEPT_JOBS = 20_000
+KEPT_MOVES = 1_000
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,18 +43,23 @@ class Journal:
     def __init__(self, path: Path | None = None) -> None:
         self._lock = threading.Lock()
         self._jobs: OrderedDict[tuple[str, str], list[Entry]] = OrderedDict()
+        self._moves: deque[Entry] = deque(maxlen=KEPT_MOVES)
         try:
             self._file = path.open("ab") if path else None
         except OSError as error:
             raise Permanent(f"the audit cannot be written: {error.strerror}", where=str(path)) from error
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: Entry, also: str = "") -> None:
+        """`also` is another name under which this job is asked for: the one that it had before a move."""
         with self._lock:
-            key = (entry.namespace, entry.job)
-            self._jobs.setdefault(key, []).append(entry)
-            self._jobs.move_to_end(key)
+            for name in dict.fromkeys((also or entry.job, entry.job)):
+                key = (entry.namespace, name)
+                self._jobs.setdefault(key, []).append(entry)
+                self._jobs.move_to_end(key)
             while len(self._jobs) > KEPT_JOBS:
                 self._jobs.popitem(last=False)
+            if entry.what == "moved":
+                self._moves.append(entry)
             if self._file is not None:
                 self._file.write(msgspec.json.encode(entry) + b"\n")
                 self._file.flush()
@@ -62,9 +69,14 @@ class Journal:
             return tuple(self._jobs.get((namespace, job), ()))
 
     def latest(self, count: int) -> tuple[Entry, ...]:
+        """The newest entry of each job; one that was made anew shows under its new name only."""
         with self._lock:
-            recent = [entries[-1] for _, entries in zip(range(count), reversed(self._jobs.values()), strict=False)]
-        return tuple(recent)
+            newest = (entries[-1] for key, entries in reversed(self._jobs.items()) if entries[-1].job == key[1])
+            return tuple(itertools.islice(newest, count))
+
+    def moves(self, count: int) -> tuple[Entry, ...]:
+        with self._lock:
+            return tuple(self._moves)[: -count - 1 : -1]
 
     def close(self) -> None:
         if self._file is not None:

@@ -15,6 +15,9 @@ class Metrics:
         self.moved = Counter(
             "dure_gateway_moves_total", "Jobs moved while waiting.", ["from", "to", "how"], registry=own
         )
+        self.ordered = Counter(
+            "dure_gateway_orders_total", "Queues put into another order.", ["queue", "order"], registry=own
+        )
         self.refused = Counter("dure_gateway_refused_total", "Jobs not created, by reason.", ["reason"], registry=own)
         self.took = Histogram("dure_gateway_submit_seconds", "Time to take a job in.", registry=own)
         self.stale = Gauge("dure_gateway_stale_seconds", "Age of the queues' figures.", registry=own)

@@ -3,7 +3,7 @@
 A move is the least change that the API server takes: the queue label alone, label and resources (Kubernetes 1.36),
 or a twin. A twin is created gated, so that Kueue cannot admit it; then the original is deleted in exactly the state
 in which it was seen waiting; only then is the gate opened. If the original started meanwhile the deletion is refused
-and the twin goes. Whoever finds a gated twin after a crash knows by its original what to do (`settle`).
+and the twin goes. Whoever finds a gated twin after a crash knows by its original what to do (`recovery`).
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from typing import Any
 import structlog
 from msgspec.structs import replace
 
-from dure.adapters.kube.rest import STRATEGIC
+from dure.adapters.kube.rest import STRATEGIC, Api
 from dure.adapters.kueue.board import JOBS
 from dure.gateway.desk import Desk, Route
 from dure.gateway.journal import Entry
+from dure.gateway.sorter import Sorter
 from dure.model.errors import Conflict, DureError, NotFound
+from dure.route import rechoose, reroute
 from dure.route.accepts import QUEUE
-from dure.route.reroute import Move, moves
-from dure.route.rewrite import CHOSEN, rewritten
-from dure.route.situation import Alternative, Candidate
+from dure.route.policies import DEFAULT, looks_again
+from dure.route.reroute import Move, Plan
+from dure.route.rewrite import CHOSEN, MOVES
+from dure.route.situation import Alternative, Candidate, Situation
 
 GATE = "kueue.x-k8s.io/admission-gated-by"
 GATE_NAME = "dure.dev/move"
@@ -35,11 +38,12 @@ class Mover:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self._sorter = Sorter(desk)
 
     def turn(self) -> int:
         """How many jobs were moved."""
         desk = self._desk
-        if not desk.settings.moves or desk.board.stale_s > desk.settings.stale_s or not desk.routes:
+        if not desk.settings.moves or desk.board.stale_s > desk.settings.stale_s:
             return 0
         situation = desk.view.situation(desk.now(), desk.memory.durations)
         standing = {one.name: (lane.name, one.created_s) for lane in situation.lanes.values() for one in lane.waiting}
@@ -48,22 +52,19 @@ class Mover:
             here = route.candidate.alternatives[route.at]
             if key in standing and standing[key][0] == here.lane:
                 waiting.append(_from_here(key, route, standing[key][1]))
-        if not waiting:
-            return 0
-        return sum(self._carry_out(move) for move in moves(tuple(waiting), situation, desk.settings.reroute))
+        found = self._plan(tuple(waiting), situation)
+        moved = sum(self._carry_out(move) for move in found.moves)
+        self._sorter.sort(found, situation)
+        return moved
 
-    def settle(self) -> None:
-        """After a start: open the gate of twins whose original is gone, delete those whose original is there."""
-        for job in self._desk.api.get(f"{JOBS}/jobs", dict).get("items", ()):
-            notes = job["metadata"].get("annotations") or {}
-            if GATE_NAME not in notes.get(GATE, "") or TWIN_OF not in notes:
-                continue
-            name, _, uid = notes[TWIN_OF].partition("/")
-            path = f"{JOBS}/namespaces/{job['metadata']['namespace']}/jobs"
-            if self._uid(f"{path}/{name}") == uid:
-                self._desk.api.delete(f"{path}/{job['metadata']['name']}", uid=job["metadata"]["uid"])
-            else:
-                self._open(f"{path}/{job['metadata']['name']}")
+    def _plan(self, waiting: tuple[Candidate, ...], situation: Situation) -> Plan:
+        settings = self._desk.settings
+        if settings.policy == DEFAULT:
+            orders = settings.reroute.orders and self._sorter.allowed
+            return reroute.plan(waiting, situation, replace(settings.reroute, orders=orders))
+        if looks_again(settings.policy):
+            return rechoose.plan(waiting, situation, self._desk.policy(settings.policy), settings.reroute)
+        return Plan()
 
     def _carry_out(self, move: Move) -> bool:
         desk, route = self._desk, self._desk.routes[move.job]
@@ -92,16 +93,16 @@ class Mover:
             from_queue=move.from_queue,
             eta_s=move.after_s,
         )
-        for known in dict.fromkeys((name, route.name)):
-            desk.journal.write(replace(entry, job=known))
+        desk.journal.write(entry, also=route.name)
         return True
 
     def _move(self, route: Route, to: Alternative) -> tuple[str, str]:
         space = route.candidate.namespace
         path = f"{JOBS}/namespaces/{space}/jobs/{route.name}"
         here = route.candidate.alternatives[route.at]
-        made = rewritten(route.job, to.queue, to.class_name, to.changes)
-        label: Json = {"labels": {QUEUE: to.queue}, "annotations": {CHOSEN: to.class_name}}
+        made = self._desk.written(route.job, route.candidate, to, route.moves + 1)
+        noted = {CHOSEN: to.class_name, MOVES: str(route.moves + 1)}
+        label: Json = {"labels": {QUEUE: to.queue}, "annotations": noted}
         if not (here.changes.recreates or to.changes.recreates):
             body: Json = {"metadata": label}
             if here.changes.resources or to.changes.resources:
@@ -128,18 +129,20 @@ class Mover:
         except Conflict:
             api.delete(own, uid=created["metadata"]["uid"])
             raise
-        self._open(own)
+        self._desk.view.leave(f"{space}/{route.name}", metadata["uid"])
+        try:
+            open_gate(api, own)
+        except NotFound:
+            # Somebody took the twin for an orphan. The original is gone, so the job is made again, without a gate.
+            made["metadata"]["annotations"] = {
+                name: text for name, text in twin["annotations"].items() if name not in (GATE, TWIN_OF)
+            }
+            created = api.post(f"{JOBS}/namespaces/{space}/jobs", made, dict)
         return str(created["metadata"]["name"])
 
-    def _open(self, path: str) -> None:
-        self._desk.api.patch(path, {"metadata": {"annotations": {GATE: None, TWIN_OF: None}}}, dict)
 
-    def _uid(self, path: str) -> str:
-        try:
-            found: Json = self._desk.api.get(path, dict)
-        except NotFound:
-            return ""
-        return str(found["metadata"]["uid"])
+def open_gate(api: Api, path: str) -> None:
+    api.patch(path, {"metadata": {"annotations": {GATE: None, TWIN_OF: None}}}, dict)
 
 
 def _from_here(key: str, route: Route, created_s: float) -> Candidate:

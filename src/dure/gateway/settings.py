@@ -11,8 +11,12 @@ from dure.route.policies import DEFAULT
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """`fail_open`: with figures older than `stale_s` jobs go where they say, unchanged; else they are refused."""
+    """`fail_open`: with figures older than `stale_s` jobs go where they say, unchanged; else they are refused.
 
+    `name` marks the jobs that this gateway took in: after a restart it goes on moving those, and no others.
+    """
+
+    name: str = "dure"
     policy: str = DEFAULT
     namespace: str = "default"
     light: LightRule = LightRule()

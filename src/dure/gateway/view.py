@@ -1,46 +1,60 @@
-"""From Kueue's objects to what a policy sees: lanes with what runs and waits, and candidates.
+"""From Kueue's objects to what a policy sees: lanes with what runs and waits.
 
 Jobs that this gateway has just created count as waiting until their Workload shows up, so that a burst does not all
-see the same free slot.
+see the same free slot. Only the queues asked for are looked at.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from dure.adapters.kueue.board import Board
-from dure.adapters.kueue.figures import capacity, counted, demand, figures
-from dure.adapters.kueue.objects import Workload
+from dure.adapters.kueue.figures import capacity, counted, figures, undisturbed
+from dure.adapters.kueue.objects import ClusterQueue
+from dure.gateway.ledger import Held, Ledger
 from dure.model.units import Instant, Seconds
 from dure.route.amounts import Amounts
 from dure.route.durations import Durations
-from dure.route.situation import Lane, Running, Situation, Waiting
+from dure.route.situation import Figures, Lane, Order, Running, Situation, Waiting
 
 CLAIM_S = 15.0
-LISTED = 1000
+LISTED = 256
+# WorkloadPriorityClasses of this gateway; the one of number 0 means first come.
+LENGTH_CLASS = "dure-length-"
+Kind = tuple[str, str, Seconds]
 
 
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """A job created here whose Workload has not been seen yet."""
 
-    __slots__ = ("at_s", "lane", "waiting")
+    lane: str
+    waiting: Waiting
+    at_s: Instant
 
-    def __init__(self, lane: str, waiting: Waiting, at_s: Instant) -> None:
-        self.lane = lane
-        self.waiting = waiting
-        self.at_s = at_s
+
+class Queue(msgspec.Struct, frozen=True):
+    """A ClusterQueue read once for each version of it."""
+
+    version: str
+    capacity: Amounts
+    figures: Figures
+    orderable: bool
 
 
 class View:
     """Builds situations. `kinds` tells kind and class of a job that came through this gateway."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, board: Board, ledger: Ledger) -> None:
+        self._board, self._ledger = board, ledger
         self._claims: dict[str, Claim] = {}
+        ledger.seen = self.drop
         self._lock = threading.Lock()
-        self.kinds: dict[str, tuple[str, str, Seconds]] = {}
-        self._demands: dict[str, Amounts] = {}
+        self._queues: dict[str, Queue] = {}
+        self.kinds: dict[str, Kind] = {}
 
     def lanes_of(self, namespace: str) -> dict[str, str]:
         """LocalQueue name -> ClusterQueue name, in this namespace."""
@@ -48,6 +62,8 @@ class View:
         return {one.metadata.name: one.spec.cluster_queue for one in found if one.metadata.namespace == namespace}
 
     def claim(self, key: str, lane: str, waiting: Waiting, at_s: Instant) -> None:
+        if self._ledger.knows(key):
+            return
         with self._lock:
             self._claims[key] = Claim(lane, waiting, at_s)
 
@@ -55,78 +71,94 @@ class View:
         with self._lock:
             self._claims.pop(key, None)
 
-    def situation(self, now_s: Instant, durations: Durations) -> Situation:
-        queues = self._board.queues.objects()
-        lane_of = {key: one.spec.cluster_queue for key, one in self._board.locals.objects().items()}
-        quotas = {name: capacity(queue) for name, queue in queues.items()}
-        running: dict[str, list[Running]] = {name: [] for name in queues}
-        waiting: dict[str, list[Waiting]] = {name: [] for name in queues}
-        seen: set[str] = set()
-        for workload in self._board.workloads.unfinished():
-            key = f"{workload.metadata.namespace}/{workload.job}"
-            seen.add(key)
-            lane = lane_of.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}", "")
-            if workload.status.admission is not None:
-                lane = workload.status.admission.cluster_queue
-            if lane not in queues or not workload.spec.active:
-                continue
-            self._enter(workload, key, quotas[lane], durations, running[lane], waiting[lane])
-        self._enter_claims(now_s, seen, waiting)
-        lanes = {name: _lane(name, quotas[name], running[name], waiting[name]) for name in queues}
-        return Situation(now_s, lanes, {name: figures(queue) for name, queue in queues.items()})
+    def leave(self, key: str, uid: str) -> None:
+        """This job is no more: it was made anew under another name."""
+        self.kinds.pop(key, None)
+        self._ledger.leave(key, uid)
 
-    def _enter(
-        self,
-        workload: Workload,
-        key: str,
-        quota: Mapping[str, int],
-        durations: Durations,
-        running: list[Running],
-        waiting: list[Waiting],
-    ) -> None:
-        asked = counted(self._demand(workload), quota)
-        kind, class_name, declared = self.kinds.get(key, ("", "", 0.0))
-        run_s = durations.expected(kind, class_name, declared or None)[0]
-        reserved = workload.since("QuotaReserved")
-        if reserved is not None:
-            running.append(Running(key, asked, reserved.timestamp() + run_s))
-            return
-        created = workload.metadata.creation_timestamp
-        at_s = created.timestamp() if created else 0.0
-        waiting.append(Waiting(key, asked, run_s, at_s, workload.spec.priority))
+    def quota(self, lane: str) -> Amounts:
+        queue = self._board.queues.get(lane)
+        return self._read(queue).capacity if queue is not None else {}
 
-    def _demand(self, workload: Workload) -> Amounts:
-        """Pod sets rarely change; a new resource version of the spec is a new uid or generation."""
-        key = f"{workload.metadata.uid}/{workload.metadata.generation}"
-        found = self._demands.get(key)
-        if found is None:
-            if len(self._demands) > 50_000:
-                self._demands.clear()
-            found = self._demands[key] = demand(workload)
+    def situation(self, now_s: Instant, durations: Durations, lanes: Iterable[str] | None = None) -> Situation:
+        """Of these ClusterQueues, or of all."""
+        names = sorted(self._board.queues.objects()) if lanes is None else sorted(set(lanes))
+        rows: dict[str, list[str]] = {name: [] for name in names}
+        for key, one in self._board.locals.objects().items():
+            if one.spec.cluster_queue in rows:
+                rows[one.spec.cluster_queue].append(key)
+        claims = self._open_claims(now_s)
+        seen: dict[str, Lane] = {}
+        told: dict[str, Figures] = {}
+        for name in names:
+            queue = self._board.queues.get(name)
+            if queue is not None:
+                read = self._read(queue)
+                told[name] = read.figures
+                seen[name] = self._lane(name, read, rows[name], claims.get(name, ()), durations)
+        return Situation(now_s, seen, told)
+
+    def _lane(
+        self, name: str, queue: Queue, rows: list[str], claims: Iterable[Waiting], durations: Durations
+    ) -> Lane:
+        listed, ahead, work = self._ledger.waiting(rows, LISTED)
+        running = tuple(self._running(one, queue.capacity, durations) for one in self._ledger.running(name))
+        waiting = [self._waiting(one, queue.capacity, durations) for one in listed]
+        ordered = any(_length(one) for one in listed)
+        order = Order.LONGEST_FIRST if ordered else Order.FIRST_COME
+        waiting += claims
+        if claims or ordered:
+            waiting.sort(key=order.rank)
+            waiting = waiting[-LISTED:]
+        own = all(one.job in self.kinds and (not one.priority or _ours(one)) for one in listed)
+        hidden_s = _time_of(work, queue.capacity) if ahead else 0.0
+        return Lane(
+            name,
+            queue.capacity,
+            running,
+            tuple(waiting),
+            hidden_s,
+            order=order,
+            orderable=queue.orderable and own and not ahead,
+        )
+
+    def _running(self, one: Held, quota: Amounts, durations: Durations) -> Running:
+        return Running(one.job, counted(one.demand, quota), (one.reserved_s or 0.0) + self._run_s(one, durations))
+
+    def _waiting(self, one: Held, quota: Amounts, durations: Durations) -> Waiting:
+        priority = 0 if _ours(one) else one.priority
+        return Waiting(one.job, counted(one.demand, quota), self._run_s(one, durations), one.created_s, priority)
+
+    def _run_s(self, one: Held, durations: Durations) -> Seconds:
+        kind, class_name, declared = self.kinds.get(one.job, ("", "", 0.0))
+        return durations.expected(kind, class_name, declared or None)[0]
+
+    def _read(self, queue: ClusterQueue) -> Queue:
+        known = self._queues.get(queue.metadata.name)
+        if known is None or known.version != queue.metadata.resource_version:
+            known = Queue(queue.metadata.resource_version, capacity(queue), figures(queue), undisturbed(queue))
+            self._queues[queue.metadata.name] = known
+        return known
+
+    def _open_claims(self, now_s: Instant) -> Mapping[str, list[Waiting]]:
+        """The newest of them; they stand in the order of their times, so the old ones are at the front."""
+        found: dict[str, list[Waiting]] = {}
+        with self._lock:
+            while self._claims and now_s - (oldest := next(iter(self._claims.items())))[1].at_s > CLAIM_S:
+                del self._claims[oldest[0]]
+            for claim in itertools.islice(reversed(self._claims.values()), LISTED):
+                found.setdefault(claim.lane, []).append(claim.waiting)
         return found
 
-    def _enter_claims(self, now_s: Instant, seen: set[str], waiting: dict[str, list[Waiting]]) -> None:
-        with self._lock:
-            for key, claim in list(self._claims.items()):
-                if key in seen or now_s - claim.at_s > CLAIM_S:
-                    del self._claims[key]
-                elif claim.lane in waiting:
-                    waiting[claim.lane].append(claim.waiting)
+
+def _ours(one: Held) -> bool:
+    return one.priority_class.startswith(LENGTH_CLASS)
 
 
-def _lane(name: str, quota: Amounts, running: list[Running], waiting: list[Waiting]) -> Lane:
-    """A queue too long to play is played from its end: what is ahead of it becomes time."""
-    waiting.sort(key=lambda one: (*one.rank, one.name))
-    if len(waiting) <= LISTED:
-        return Lane(name, quota, tuple(running), tuple(waiting))
-    ahead = waiting[:-LISTED]
-    return Lane(name, quota, tuple(running), tuple(waiting[-LISTED:]), _time_of(ahead, quota))
+def _length(one: Held) -> bool:
+    return _ours(one) and one.priority > 0
 
 
-def _time_of(waiting: list[Waiting], quota: Amounts) -> Seconds:
-    """Work of these jobs divided by the quota of their scarcest resource."""
-    work: dict[str, float] = {}
-    for job in waiting:
-        for name, amount in job.demand.items():
-            work[name] = work.get(name, 0.0) + amount * job.run_s
+def _time_of(work: Mapping[str, float], quota: Amounts) -> Seconds:
+    """Work divided by the quota of its scarcest resource."""
     return max((total / quota[name] for name, total in work.items() if quota.get(name)), default=0.0)

@@ -11,6 +11,8 @@ import enum
 import msgspec
 
 from dure.model.accelerator import ShareMode
+from dure.model.affinity import NO_RULES, Rules
+from dure.model.claim import Allotted, Claim
 from dure.model.demand import Demand
 from dure.model.tariff import Capacity
 from dure.model.tenant import Isolation
@@ -71,7 +73,7 @@ class NodePhase(enum.StrEnum):
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`cpu_milli` and `memory_mib` are what pods may ask for (allocatable)."""
+    """`cpu_milli` and `memory_mib` are what pods may ask for (allocatable); `offers` the devices to be claimed."""
 
     name: str
     pool: str
@@ -86,6 +88,14 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     reclaim_at_s: Instant | None = None
+    offers: tuple[str, ...] = ()
+
+    def domain(self, topology: str) -> str | None:
+        """Which domain of a topology the node is in: the value of its label, also where only the fields say it."""
+        found = self.labels.get(topology)
+        if found is not None:
+            return found
+        return {"kubernetes.io/hostname": self.name, "topology.kubernetes.io/zone": self.zone}.get(topology) or None
 
 
 class PodPhase(enum.StrEnum):
@@ -101,7 +111,12 @@ class PodPhase(enum.StrEnum):
 
 
 class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One replica. Bound when `node` is set; `slices` then says what it holds of which devices."""
+    """One replica. Bound when `node` is set; `slices` then says what it holds of which devices.
+
+    `leaving`: it was told to go and holds its slices until it is gone. `preempts` is false for a pod that may wait
+    before others but never push one out. `budgets` names the disruption budgets that it falls under. `allotted` are
+    the devices that its `claims` hold; a pod with claims and without `classes` wants no other device.
+    """
 
     name: str
     uid: str
@@ -129,6 +144,14 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     started_s: Instant | None = None
     finished_s: Instant | None = None
     message: str = ""
+    namespace: str = ""
+    labels: dict[str, str] = {}
+    rules: Rules = NO_RULES
+    leaving: bool = False
+    preempts: bool = True
+    budgets: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    allotted: tuple[Allotted, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -137,13 +160,17 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ClusterState(msgspec.Struct, frozen=True):
-    """One consistent look at a member cluster, as `pack` takes it."""
+    """One consistent look at a member cluster, as `pack` takes it.
+
+    `budgets` says of each disruption budget how many of its pods may be taken away now.
+    """
 
     cluster: str
     now_s: Instant
     version: str
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
+    budgets: dict[str, int] = {}
 
 
 class VNodePool(msgspec.Struct, frozen=True, omit_defaults=True):

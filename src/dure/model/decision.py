@@ -12,6 +12,7 @@ import msgspec
 
 from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
+from dure.model.claim import Allotted
 from dure.model.cluster import Slice
 from dure.model.reason import Reason, Verdict
 from dure.model.tariff import Capacity
@@ -55,6 +56,7 @@ class Bind(msgspec.Struct, frozen=True, tag_field="kind", tag="bind", omit_defau
     slices: tuple[Slice, ...]
     workload: str = ""
     evicts: tuple[str, ...] = ()
+    claims: tuple[Allotted, ...] = ()
 
 
 class Evict(msgspec.Struct, frozen=True, tag_field="kind", tag="evict"):

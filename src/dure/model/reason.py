@@ -42,6 +42,12 @@ class Reason(enum.StrEnum):
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     SELECTOR_MISMATCH = "SelectorMismatch"
     SHARE_MODE_NOT_OFFERED = "ShareModeNotOffered"
+    POD_AFFINITY = "PodAffinity"
+    TOPOLOGY_SPREAD = "TopologySpread"
+    DISRUPTION_BUDGET = "DisruptionBudget"
+    WAITING_FOR_EVICTION = "WaitingForEviction"
+    CLAIM_NOT_MET = "ClaimNotMet"
+    NOT_SUPPORTED = "NotSupported"
 
 
 REMEDIES: dict[Reason, str] = {
@@ -75,6 +81,12 @@ REMEDIES: dict[Reason, str] = {
     Reason.TAINT_NOT_TOLERATED: "Add a toleration to the pod template or remove the taint.",
     Reason.SELECTOR_MISMATCH: "Correct the node selector or label the nodes.",
     Reason.SHARE_MODE_NOT_OFFERED: "Offer the share mode on the pool (share: [...]) or ask for whole devices.",
+    Reason.POD_AFFINITY: "Loosen the pod's affinity, or make room near (or far from) the pods that it names.",
+    Reason.TOPOLOGY_SPREAD: "Raise maxSkew, add nodes to the emptiest domain, or let the constraint be a wish.",
+    Reason.DISRUPTION_BUDGET: "Wait until the budget's pods are healthy, or let it allow a disruption.",
+    Reason.WAITING_FOR_EVICTION: "Nothing to do; the place is kept until the pods that give way are gone.",
+    Reason.CLAIM_NOT_MET: "Wait for devices, or loosen the claim's count or selectors.",
+    Reason.NOT_SUPPORTED: "Leave out the named field, or give the pod to another scheduler.",
 }
 
 

@@ -29,7 +29,8 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a cluster knows of one workload. `lost` says why its pods went away before they were done.
 
     `done_s` is work finished under this generation's placement and safe (checkpointed, or the pod succeeded),
-    in seconds on the first accepted class, what was done before included.
+    in seconds on the first accepted class, what was done before included. `requests` are None where nobody can
+    count them.
     """
 
     uid: str
@@ -43,8 +44,8 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     started_s: Instant | None = None
     finished_s: Instant | None = None
     done_s: Seconds = 0.0
-    requests: int = 0
-    requests_good: int = 0
+    requests: int | None = None
+    requests_good: int | None = None
     lost: str = ""
     message: str = ""
 

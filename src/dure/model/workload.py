@@ -128,8 +128,8 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `leaving_s` is set when a placement was taken back and its cluster has not yet confirmed that nothing of it is
     left; only then may the workload get another home. Money and carbon are accrued up to `billed_until_s`, so that
-    no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes.
-    `look_again_s` is until when a hold stands without being asked again.
+    no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes; None is
+    unknown, which is not the same as none. `look_again_s` is until when a hold stands without being asked again.
     """
 
     phase: Phase = Phase.PENDING
@@ -147,10 +147,10 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     billed_until_s: Instant = 0.0
     spent_micros: Micros = 0
     carbon_g: Grams = 0.0
-    requests: int = 0
-    requests_good: int = 0
-    requests_before: int = 0
-    requests_good_before: int = 0
+    requests: int | None = None
+    requests_good: int | None = None
+    requests_before: int | None = None
+    requests_good_before: int | None = None
     message: str = ""
 
 

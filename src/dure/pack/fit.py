@@ -11,6 +11,8 @@ from dure.model.cluster import NodePhase, Pod, Slice
 from dure.model.demand import Demand, on_class
 from dure.model.reason import Reason, Verdict
 from dure.model.units import WHOLE_MILLI, gib, percent
+from dure.pack.allot import allot
+from dure.pack.neighbours import Gate
 from dure.pack.room import DeviceRoom, NodeRoom, whole_slice
 from dure.pack.slots import best_start, free_starts
 
@@ -20,12 +22,21 @@ _SHARED_FIRST = (ShareMode.MIG, ShareMode.VNPU, ShareMode.MPS, ShareMode.TIMESLI
 Seats = list[tuple[Slice, ...]]
 
 
-def fits_node(pod: Pod, room: NodeRoom, catalogue: Catalogue) -> Seats | Verdict:
-    """Every way in which `pod` could sit on this node, or the first clash, in the order a person would ask."""
+def fits_node(pod: Pod, room: NodeRoom, catalogue: Catalogue, gate: Gate | None = None) -> Seats | Verdict:
+    """Every way in which `pod` could sit on this node, or the first clash, in the order a person would ask.
+
+    `gate` knows what the pods that are there say about it; None when nobody has a rule.
+    """
     node = room.node
-    clash = _host_clash(pod, room)
+    clash = _host_clash(pod, room) or (gate.clash(room) if gate is not None else None)
     if clash is not None:
         return clash
+    if pod.claims:
+        given = allot(pod, room)
+        if isinstance(given, Verdict):
+            return given
+        if not pod.classes:
+            return [()]
     here = [part for part in room.devices.values() if part.device.healthy]
     accepted = [part for part in here if part.device.class_name in pod.classes]
     if not accepted and here:
@@ -47,6 +58,12 @@ def _host_clash(pod: Pod, room: NodeRoom) -> Verdict | None:
         if node.labels.get(key) != value:
             found = f"{node.name} has {node.labels.get(key, 'none')}"
             return Verdict(node.name, Reason.SELECTOR_MISMATCH, f"{key}={value}", found)
+    if pod.rules.unknown:
+        wanted = f"{', '.join(pod.rules.unknown)} to be judged"
+        return Verdict(node.name, Reason.NOT_SUPPORTED, wanted, "Dure does not know how")
+    if not pod.rules.admit(node.name, node.labels):
+        wanted = " or ".join(str(term) for term in pod.rules.nodes or ()) or "a node that cannot exist"
+        return Verdict(node.name, Reason.SELECTOR_MISMATCH, wanted, f"{node.name} is another")
     if not room.admits(pod):
         return Verdict(node.name, Reason.ISOLATION_TIER, "a node of its own", f"{node.name} holds other tenants")
     if pod.demand.cpu_milli > room.cpu_milli:

@@ -8,6 +8,7 @@ from dure.model.catalogue import Catalogue
 from dure.model.cluster import Pod
 from dure.model.reason import Reason, Verdict
 from dure.pack.fit import fits_node
+from dure.pack.neighbours import gate_of
 from dure.pack.room import NodeRoom
 
 _MOST = 8
@@ -24,8 +25,12 @@ _NEARNESS = (
     Reason.ISOLATION_TIER,
     Reason.SHARE_MODE_NOT_OFFERED,
     Reason.CLASS_NOT_ACCEPTED,
+    Reason.CLAIM_NOT_MET,
+    Reason.TOPOLOGY_SPREAD,
+    Reason.POD_AFFINITY,
     Reason.TAINT_NOT_TOLERATED,
     Reason.SELECTOR_MISMATCH,
+    Reason.NOT_SUPPORTED,
 )
 
 
@@ -37,8 +42,9 @@ def misses(gang: Sequence[Pod], rooms: Mapping[str, NodeRoom], catalogue: Catalo
         return (Verdict(first.pool or "cluster", Reason.NO_CAPACITY, "a node", "the pool has none"),)
     by_reason: dict[Reason, Verdict] = {}
     seats = 0
+    gate = gate_of(first, rooms)
     for room in sorted(looked, key=lambda room: (-room.free_whole, room.node.name)):
-        answer = fits_node(first, room, catalogue)
+        answer = fits_node(first, room, catalogue, gate)
         if not isinstance(answer, Verdict):
             seats += 1
         elif answer.reason is not None:

@@ -14,7 +14,7 @@ from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Pod, PodPhase
 from dure.model.decision import Decision, Hold
 from dure.model.reason import Reason, Verdict
-from dure.pack.clearing import make_room
+from dure.pack.clearing import guarded, make_room
 from dure.pack.memory import Memory
 from dure.pack.misses import misses
 from dure.pack.seating import USUAL, PackSettings, World, bound, seat_gang, world_of
@@ -39,7 +39,7 @@ def gangs(pods: Iterable[Pod]) -> list[list[Pod]]:
     groups: dict[tuple[str, int] | str, list[Pod]] = {}
     for pod in pods:
         if pod.phase is PodPhase.PENDING and not pod.node:
-            key = (pod.workload, pod.generation) if pod.workload and pod.gang > 1 else pod.uid
+            key = (pod.workload, pod.generation) if pod.workload and pod.gang > 1 else pod.name
             groups.setdefault(key, []).append(pod)
     for group in groups.values():
         group.sort(key=lambda pod: pod.index)
@@ -54,8 +54,8 @@ def _pack_gang(gang: list[Pod], world: World) -> list[Decision]:
     seats = seat_gang(gang, world, world.rooms)
     if seats is not None:
         return [decision for seat in seats for decision in bound(seat)]
-    cleared = make_room(gang, world) if len(gang) == 1 else None
+    cleared = make_room(gang, world)
     if cleared is not None:
         return cleared
-    verdicts = misses(gang, world.rooms, world.catalogue)
+    verdicts = (*guarded(gang, world), *misses(gang, world.rooms, world.catalogue))
     return [Hold(one.workload, verdicts, pod=one.name) for one in gang]

@@ -66,7 +66,7 @@ class DeviceRoom:
 
 
 class NodeRoom:
-    """One node: its devices and what is left of host CPU and memory."""
+    """One node: its devices and what is left of host CPU and memory; `fences` are those who keep others away."""
 
     def __init__(self, node: Node, devices: Iterable[DeviceRoom]) -> None:
         self.node = node
@@ -75,7 +75,9 @@ class NodeRoom:
         self.memory_mib = node.memory_mib
         self.tenants: dict[str, int] = {}
         self.workloads: dict[str, int] = {}
-        self.pods: dict[str, int] = {}
+        self.pods: dict[str, Pod] = {}
+        self.fences: set[str] = set()
+        self.allotted: dict[str, int] = {}
         self.walled = 0
 
     @property
@@ -102,7 +104,14 @@ class NodeRoom:
         self.memory_mib -= sign * pod.demand.host_memory_mib
         _count(self.tenants, pod.tenant, sign)
         _count(self.workloads, pod.workload, sign)
-        _count(self.pods, pod.name, sign)
+        if sign > 0:
+            self.pods[pod.name] = pod
+        else:
+            self.pods.pop(pod.name, None)
+        if pod.rules.apart:
+            self.fences ^= {pod.name}
+        for one in pod.allotted:
+            _count(self.allotted, one.device, sign)
         self.walled += sign * (pod.isolation in (Isolation.OWN_NODE, Isolation.OWN_CLUSTER))
 
 
@@ -130,6 +139,7 @@ def copied(room: NodeRoom) -> NodeRoom:
     for device in twin.devices.values():
         device.instances, device.tenants = dict(device.instances), dict(device.tenants)
     twin.tenants, twin.workloads, twin.pods = dict(room.tenants), dict(room.workloads), dict(room.pods)
+    twin.fences, twin.allotted = set(room.fences), dict(room.allotted)
     return twin
 
 

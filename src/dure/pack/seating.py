@@ -15,8 +15,10 @@ from dure.model.cluster import ClusterState, Pod, Slice
 from dure.model.decision import Bind, Decision, Evict, Resize
 from dure.model.reason import Verdict
 from dure.model.workload import WorkloadType
+from dure.pack.allot import allot
 from dure.pack.fit import fits_node
 from dure.pack.memory import Memory
+from dure.pack.neighbours import Gate, gate_of
 from dure.pack.room import DeviceRoom, NodeRoom, rooms_of
 from dure.pack.score import Scorer
 
@@ -43,13 +45,14 @@ Rooms = dict[str, NodeRoom]
 
 
 class World(NamedTuple):
-    """All that one call works on; `rooms` is its scratch copy."""
+    """All that one call works on; `rooms` is its scratch copy, `spent` what it has used of disruption budgets."""
 
     state: ClusterState
     catalogue: Catalogue
     rooms: Rooms
     scorer: Scorer
     settings: PackSettings
+    spent: dict[str, int]
 
 
 def world_of(
@@ -57,7 +60,8 @@ def world_of(
 ) -> World:
     memory = memory if memory is not None else Memory()
     memory.learn(state, catalogue)
-    return World(state, catalogue, rooms_of(state, catalogue), Scorer(memory.tables(), memory.classes), settings)
+    scorer = Scorer(memory.tables(), memory.classes)
+    return World(state, catalogue, rooms_of(state, catalogue), scorer, settings, {})
 
 
 def seat_gang(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | None:
@@ -67,16 +71,24 @@ def seat_gang(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | N
         if seat is not None:
             seat.room.take(seat.pod, seat.parts)
         return [seat] if seat is not None else None
-    for domain in _domains(rooms):
+    for domain in _domains(rooms, [term.topology for term in gang[0].rules.together]):
         seats = _seat_within(gang, world, domain)
         if seats is not None:
             return seats
     return None
 
 
-def _domains(rooms: Rooms) -> list[Rooms]:
-    """Racks, then zones, each with the fewest free devices first (the tightest that holds the gang), then all."""
+def _domains(rooms: Rooms, topologies: Sequence[str] = ()) -> list[Rooms]:
+    """Racks, then zones, each with the fewest free devices first (the tightest that holds the gang), then all.
+
+    A gang that must be together in a `topology` is tried in each of its domains before anything wider.
+    """
     found: list[Rooms] = []
+    for topology in topologies:
+        named: dict[str, Rooms] = {}
+        for key, room in rooms.items():
+            named.setdefault(room.node.domain(topology) or "", {})[key] = room
+        found.extend(sorted(named.values(), key=_free_devices))
     for name in ("rack", "zone"):
         parts: dict[str, Rooms] = {}
         for key, room in rooms.items():
@@ -99,25 +111,28 @@ def _seat_within(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] 
             for taken in seats:
                 taken.room.give_back(taken.pod, taken.parts)
             return None
-        seat.room.take(pod, seat.parts)
+        seat.room.take(seat.pod, seat.parts)
         seats.append(seat)
     return seats
 
 
 def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoom]) -> Seat | None:
-    """The cheapest seat for one pod. Gang members stay on the gang's nodes; serving spreads; names decide nothing."""
+    """The cheapest seat for one pod: its wishes first, then the gang's nodes, then serving spread; no names."""
     best: tuple[tuple[object, ...], Seat] | None = None
     look: tuple[object, ...] = ()
     crowd = _crowd(pod, world) if pod.type is WorkloadType.SERVING and pod.workload else {}
+    gate = gate_of(pod, {**world.rooms, **rooms} if rooms is not world.rooms else rooms)
     for room in rooms.values():
         if pod.pool and room.node.pool != pod.pool:
             continue
-        answers = fits_node(pod, room, world.catalogue)
+        answers = fits_node(pod, room, world.catalogue, gate)
         if isinstance(answers, Verdict):
             continue
+        dislike = _dislike(pod, room, gate)
         spread = _spread(room, crowd)
+        stray = room not in gang_nodes if gang_nodes else False
         for parts, cost in zip(answers, world.scorer.costs(pod, room, answers), strict=True):
-            rank = (room not in gang_nodes if gang_nodes else False, spread, cost, room.cpu_milli, room.memory_mib)
+            rank = (dislike, stray, spread, cost, room.cpu_milli, room.memory_mib)
             if best is None or rank < best[0]:
                 best, look = (rank, Seat(pod, room, parts)), ()
             elif rank == best[0]:
@@ -125,7 +140,22 @@ def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoo
                 other = _look(room, parts)
                 if other < look:
                     best, look = (rank, Seat(pod, room, parts)), other
-    return best[1] if best else None
+    return _with_claims(best[1]) if best else None
+
+
+def _with_claims(seat: Seat) -> Seat:
+    """The seat of a pod that knows which of the offered devices it gets there."""
+    if not seat.pod.claims:
+        return seat
+    given = allot(seat.pod, seat.room)
+    assert not isinstance(given, Verdict)
+    return seat._replace(pod=msgspec.structs.replace(seat.pod, allotted=given))
+
+
+def _dislike(pod: Pod, room: NodeRoom, gate: Gate | None) -> int:
+    """What the pod would rather have; a wish of its owner goes before what packs well."""
+    liked = sum(term.weight for term in pod.rules.likes if term.holds(room.node.name, room.node.labels))
+    return (gate.dislike(room) if gate is not None else 0) - liked
 
 
 def _look(room: NodeRoom, parts: Sequence[Slice]) -> tuple[object, ...]:
@@ -170,6 +200,6 @@ def bound(seat: Seat, evicts: Sequence[Evict] = ()) -> list[Decision]:
             why = Verdict(part.device, None, f"{part.mode} for {seat.pod.name}", f"was {room.device.mode} and empty")
             decisions.append(Resize(seat.room.node.name, part.device, part.mode, why))
     gone = tuple(evict.pod for evict in evicts)
-    node = seat.room.node.name
-    decisions.append(Bind(seat.pod.name, seat.pod.uid, node, seat.parts, seat.pod.workload, gone))
+    node, pod = seat.room.node.name, seat.pod
+    decisions.append(Bind(pod.name, pod.uid, node, seat.parts, pod.workload, gone, pod.allotted))
     return decisions

@@ -38,8 +38,8 @@ def _progress(
         ready=seen.ready,
         started_s=status.started_s if status.started_s is not None else seen.started_s,
         done_s=max(status.done_s, seen.done_s),
-        requests=status.requests_before + seen.requests,
-        requests_good=status.requests_good_before + seen.requests_good,
+        requests=_sum(status.requests_before, seen.requests),
+        requests_good=_sum(status.requests_good_before, seen.requests_good),
     )
     if spec.type is not WorkloadType.SERVING and seen.succeeded >= placement.replicas:
         return _ended(status, Phase.DONE, seen)
@@ -54,6 +54,11 @@ def _progress(
     if now_s > max(placement.start_s, placement.decided_s) + PATIENCE_S:
         return leave(status, now_s, seen.message or "found no room in its cluster", Reason.NO_CAPACITY)
     return msgspec.structs.replace(status, message=seen.message)
+
+
+def _sum(before: int | None, here: int | None) -> int | None:
+    """What is known of both homes; unknown when nothing is."""
+    return before if here is None else here + (before or 0)
 
 
 def leave(

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+
+import msgspec
+
 from dure.model.report import Desired, Report
 from dure.model.tenant import Isolation
 from dure.model.workload import WorkloadRecord
 from dure.ports import StorePort
 
+# Another replica of the plane may have written to the store, of which nobody here is woken.
+LOOK_S = 0.5
+
 
 class LocalPlane:
-    """The embedded agents' PlanePort; the REST API serves the same two calls to agents elsewhere."""
+    """The embedded agents' PlanePort; REST and gRPC serve the same two calls to agents elsewhere."""
 
     def __init__(self, store: StorePort) -> None:
         self.store = store
@@ -21,6 +30,32 @@ class LocalPlane:
 
     def write_report(self, report: Report) -> None:
         self.store.write_report(report)
+
+
+def follow(
+    store: StorePort, cluster: str, listening: Callable[[], bool]
+) -> Iterator[tuple[str, tuple[Desired, ...]]]:
+    """What is wanted of a cluster with its tag: at once, and again whenever it is another, while somebody listens."""
+    changed = threading.Event()
+    unsubscribe = store.subscribe(changed.set)
+    plane, before = LocalPlane(store), ""
+    try:
+        while listening():
+            changed.clear()
+            wanted = plane.fetch_desired(cluster)
+            tag = tag_of(wanted)
+            if tag != before:
+                before = tag
+                yield tag, wanted
+            else:
+                changed.wait(LOOK_S)
+    finally:
+        unsubscribe()
+
+
+def tag_of(wanted: tuple[Desired, ...]) -> str:
+    """The same for the same wishes, in every process."""
+    return hashlib.blake2b(msgspec.json.encode(wanted), digest_size=9).hexdigest()
 
 
 def wanted_on(record: WorkloadRecord, cluster: str) -> bool:

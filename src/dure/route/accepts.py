@@ -11,6 +11,7 @@ Everything a person can get wrong raises `InvalidInput` with the place.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -126,6 +127,7 @@ def ways_of(job: Json, light: LightRule, where: str = "") -> tuple[Way, ...]:
     return (first, Way(light.class_name, light.queue, light.speed, slower, light.changes))
 
 
+@functools.lru_cache(maxsize=1024)
 def _declared(text: str, home: str, estimate: Seconds | None, where: str) -> tuple[Way, ...]:
     try:
         raw = yaml.load(text, yaml.CSafeLoader)

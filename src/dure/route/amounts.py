@@ -5,6 +5,7 @@ Used wherever a quota meets a request. Comparing dictionaries by key keeps every
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
@@ -38,17 +39,25 @@ _THOUSAND = Decimal(1000)
 
 def milli(quantity: Any, where: str = "") -> int:
     """`'500m' -> 500`, `4 -> 4000`, `'1Gi' -> 1073741824000`; rounded up like Kubernetes does."""
-    match = _QUANTITY.match(str(quantity).strip())
-    if match is None or isinstance(quantity, bool):
+    try:
+        found = None if isinstance(quantity, bool) else _milli(str(quantity).strip())
+    except (InvalidOperation, OverflowError) as error:
+        raise InvalidInput(f"'{quantity}' is too large", where=where) from error
+    if found is None:
         raise InvalidInput(
             f"'{quantity}' is not a quantity", where=where, remedy="Write it like 4, 500m, 16Gi or 1.5."
         )
-    try:
-        value = Decimal(match[1]) * _SCALE[match[2]] * _THOUSAND
-        whole = int(value)
-    except (InvalidOperation, OverflowError) as error:
-        raise InvalidInput(f"'{quantity}' is too large", where=where) from error
-    return whole + 1 if whole < value else whole
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _milli(text: str) -> int | None:
+    match = _QUANTITY.match(text)
+    if match is None:
+        return None
+    value = Decimal(match[1]) * _SCALE[match[2]] * _THOUSAND
+    rounded = int(value)
+    return rounded + 1 if rounded < value else rounded
 
 
 def whole(amount: int) -> int | float:

@@ -8,10 +8,11 @@ is not FIFO by priority (fair sharing across cohorts): there the forecast is onl
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from dure.model.units import Instant, Seconds
-from dure.route.forecast import NEVER, forecast, insert
-from dure.route.situation import Alternative, Candidate, Choice, Offer, Situation, Waiting
+from dure.route.forecast import NEVER, crowding, span_of
+from dure.route.situation import Alternative, Candidate, Choice, Lane, Offer, Order, Situation, Waiting
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,17 +40,33 @@ def choose(job: Candidate, situation: Situation, settings: Settings | None = Non
 
 
 def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
-    """When the job would start and end in this queue, at the place that its age gives it."""
+    """When the job would start and end in this queue, at the place that its age gives it, or its length where the
+    queue may be sorted by that: what starts elsewhere cannot be taken back when the order changes.
+
+    One that would slow its neighbours down is reckoned to end with the last of them.
+    """
     lane, figures = situation.lanes.get(one.lane), situation.figures.get(one.lane)
     if lane is None or figures is None:
         return Offer(one.queue, one.class_name, refused=f"queue {one.lane} is not known")
     if not figures.active:
         return Offer(one.queue, one.class_name, refused=figures.why_not or "the queue is stopped")
     entered = Waiting(job.name, one.demand, one.run_s, job.created_s, job.priority)
-    span = forecast(insert(lane, entered), situation.now_s, job.name)[job.name]
+    span = min((span_of(one, entered, situation.now_s) for one in _orders(lane)), key=lambda span: span.finish_s)
     if span.finish_s == NEVER:
         return Offer(one.queue, one.class_name, refused="it asks for more than the whole quota")
-    return Offer(one.queue, one.class_name, span.start_s, span.finish_s)
+    slower = crowding(lane, len(lane.waiting) + 1)
+    if slower == crowding(lane, len(lane.waiting)):
+        return Offer(one.queue, one.class_name, span.start_s, span.finish_s)
+    slowed = (held.until_s(situation.now_s, slower) for held in lane.running)
+    return Offer(one.queue, one.class_name, span.start_s, max((span.finish_s, *slowed)))
+
+
+def _orders(lane: Lane) -> tuple[Lane, ...]:
+    """The queue as it is, and as it would be with the longest first."""
+    if not lane.orderable or lane.order is Order.LONGEST_FIRST:
+        return (lane,)
+    longest = Order.LONGEST_FIRST
+    return (lane, replace(lane, order=longest, waiting=tuple(sorted(lane.waiting, key=longest.rank))))
 
 
 def _sentence(offer: Offer, now_s: Instant, home: Instant | None = None) -> str:

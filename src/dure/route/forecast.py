@@ -11,7 +11,9 @@ import heapq
 from collections import deque
 from collections.abc import Iterable
 
-from dure.model.units import Instant, Seconds
+from msgspec.structs import replace
+
+from dure.model.units import Instant
 from dure.route.amounts import Amounts, fits
 from dure.route.situation import Lane, Waiting
 
@@ -30,14 +32,31 @@ class Span:
 
 def insert(lane: Lane, job: Waiting) -> Lane:
     """The lane with one more waiting job at the place its rank gives it; equal ranks keep their order."""
-    place = len(lane.waiting)
-    while place and lane.waiting[place - 1].rank > job.rank:
+    place, rank = len(lane.waiting), lane.order.rank
+    while place and rank(lane.waiting[place - 1]) > rank(job):
         place -= 1
-    return _with(lane, (*lane.waiting[:place], job, *lane.waiting[place:]))
+    return replace(lane, waiting=(*lane.waiting[:place], job, *lane.waiting[place:]))
 
 
 def without(lane: Lane, name: str) -> Lane:
-    return _with(lane, tuple(job for job in lane.waiting if job.name != name))
+    return replace(lane, waiting=tuple(job for job in lane.waiting if job.name != name))
+
+
+def span_of(lane: Lane, job: Waiting, now_s: Instant) -> Span:
+    """When this one would start and end if it entered now; only those ahead of it are played."""
+    slots = slots_of(lane, (job.demand,))
+    if not slots:
+        return forecast(insert(lane, job), now_s, job.name)[job.name]
+    rank, own = lane.order.rank, lane.order.rank(job)
+    slower, begin = crowding(lane, len(lane.waiting) + 1), now_s + lane.hidden_s
+    free = [max(begin, held.until_s(now_s, slower)) for held in lane.running]
+    free += [begin] * (slots - len(free))
+    heapq.heapify(free)
+    for one in lane.waiting:
+        if rank(one) > own:
+            break
+        heapq.heapreplace(free, free[0] + one.run_s * slower)
+    return Span(free[0], free[0] + job.run_s * slower)
 
 
 def forecast(lane: Lane, now_s: Instant, until: str = "") -> dict[str, Span]:
@@ -47,13 +66,15 @@ def forecast(lane: Lane, now_s: Instant, until: str = "") -> dict[str, Span]:
 
 def play(lane: Lane, now_s: Instant, waiting: Iterable[Waiting], until: str = "") -> dict[str, Span]:
     spans: dict[str, Span] = {}
+    waiting = tuple(waiting)
     shapes, heads = _by_shape(waiting)
+    slower = crowding(lane, len(waiting))
     free = dict(lane.capacity)
     ends: list[tuple[Instant, int, Amounts]] = []
     for number, held in enumerate(lane.running):
         for name, amount in held.demand.items():
             free[name] = free.get(name, 0) - amount
-        ends.append((max(held.ends_s, now_s), number, held.demand))
+        ends.append((held.until_s(now_s, slower), number, held.demand))
     heapq.heapify(ends)
     number = len(ends)
     clock = now_s + lane.hidden_s
@@ -69,7 +90,7 @@ def play(lane: Lane, now_s: Instant, waiting: Iterable[Waiting], until: str = ""
         job = shapes[place].popleft()[1]
         if not shapes[place]:
             heads.remove(place)
-        span = Span(clock, clock + _run_s(lane, job.run_s, len(ends)))
+        span = Span(clock, clock + job.run_s * slower)
         spans[job.name] = span
         if job.name == until:
             return spans
@@ -83,12 +104,25 @@ def play(lane: Lane, now_s: Instant, waiting: Iterable[Waiting], until: str = ""
     return spans
 
 
-def last_running_s(lane: Lane, now_s: Instant) -> Instant:
-    return max((job.ends_s for job in lane.running), default=now_s)
+def crowding(lane: Lane, waiting: int) -> float:
+    """How much longer everything takes when so many wait: nobody knows who will share a node with whom, so all do."""
+    return lane.slowdown if lane.quiet and len(lane.running) + waiting > lane.quiet else 1.0
 
 
-def _run_s(lane: Lane, run_s: Seconds, beside: int) -> Seconds:
-    return run_s * lane.slowdown if lane.quiet and beside >= lane.quiet else run_s
+def slots_of(lane: Lane, entering: Iterable[Amounts]) -> int:
+    """How many jobs run at once, if all ask for the same; else 0."""
+    shape: Amounts | None = None
+    running, waiting = (one.demand for one in lane.running), (one.demand for one in lane.waiting)
+    for demand in (*running, *waiting, *entering):
+        asked = {name: amount for name, amount in demand.items() if amount}
+        if shape is None:
+            shape = asked
+        elif shape != asked:
+            return 0
+    if not shape:
+        return 0
+    slots = min(lane.capacity.get(name, 0) // amount for name, amount in shape.items())
+    return slots if len(lane.running) <= slots else 0
 
 
 def _by_shape(waiting: Iterable[Waiting]) -> tuple[list[deque[tuple[int, Waiting]]], list[int]]:
@@ -117,7 +151,3 @@ def _release(ends: list[tuple[Instant, int, Amounts]], free: dict[str, int], clo
     while ends and ends[0][0] <= clock:
         for name, amount in heapq.heappop(ends)[2].items():
             free[name] = free.get(name, 0) + amount
-
-
-def _with(lane: Lane, waiting: tuple[Waiting, ...]) -> Lane:
-    return Lane(lane.name, lane.capacity, lane.running, waiting, lane.hidden_s, lane.quiet, lane.slowdown)

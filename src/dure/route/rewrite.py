@@ -13,13 +13,20 @@ CHOSEN = "dure.dev/class"
 ORIGIN = "dure.dev/origin"
 MOVES = "dure.dev/moves"
 KEY = "dure.dev/idempotency-key"
+GATEWAY = "dure.dev/gateway"
+PRIORITY = "kueue.x-k8s.io/priority-class"
 Json = dict[str, Any]
 
 
 def rewritten(
-    job: Json, queue: str, class_name: str, changes: Changes, notes: Mapping[str, str] | None = None
+    job: Json,
+    queue: str,
+    class_name: str,
+    changes: Changes,
+    notes: Mapping[str, str] | None = None,
+    marks: Mapping[str, str] | None = None,
 ) -> Json:
-    """The Job for this queue and class. `notes` are annotations that the gateway leaves for itself."""
+    """The Job for this queue and class. `notes` and `marks` are annotations and labels that the gateway leaves."""
     made = copy.deepcopy(job)
     made.pop("status", None)
     metadata = made["metadata"]
@@ -27,7 +34,7 @@ def rewritten(
     if queue:
         labels[QUEUE] = queue
     annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != QUEUE}
-    metadata["labels"] = labels
+    metadata["labels"] = {**labels, **(marks or {})}
     metadata["annotations"] = {**annotations, CHOSEN: class_name, **(notes or {})}
     if changes.name and metadata.get("name"):
         old, _, new = changes.name.partition(":")

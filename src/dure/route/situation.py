@@ -5,6 +5,7 @@ Built by the gateway from watches and by the simulator from its own state; polic
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,11 +16,16 @@ from dure.route.amounts import Amounts
 
 
 class Running(msgspec.Struct, frozen=True):
-    """Holds quota. `ends_s` is when it is expected to give it back."""
+    """Holds quota. `ends_s` is when it is expected to give it back, at its `pace`: 2 is half as fast as alone."""
 
     name: str
     demand: Amounts
     ends_s: Instant
+    pace: float = 1.0
+
+    def until_s(self, now_s: Instant, slower: float) -> Instant:
+        """When it ends if from now on it is so much slower than alone."""
+        return now_s + max(0.0, self.ends_s - now_s) * slower / self.pace
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -36,12 +42,25 @@ class Waiting(msgspec.Struct, frozen=True):
         return (-self.priority, self.created_s)
 
 
+class Order(enum.StrEnum):
+    """Whom a queue serves first among jobs of one priority."""
+
+    FIRST_COME = "first-come"
+    LONGEST_FIRST = "longest-first"
+
+    def rank(self, job: Waiting) -> tuple[float, ...]:
+        if self is Order.LONGEST_FIRST:
+            return (-job.priority, -job.run_s, job.created_s)
+        return job.rank
+
+
 class Lane(msgspec.Struct, frozen=True):
     """One queue as a server of jobs.
 
     `waiting` is in the order in which the queue serves; `hidden_s` is further work ahead, in seconds until served, of
-    a queue too long to list. `quiet` jobs run at full speed; with more than that each new one takes `slowdown` times
-    as long, because they share nodes.
+    a queue too long to list. `quiet` jobs run at full speed; with more than that they share nodes and may take
+    `slowdown` times as long. `orderable`: all that waits is the gateway's own and nothing is preempted, so
+    the order may be changed without taking anything from anybody else.
     """
 
     name: str
@@ -51,6 +70,8 @@ class Lane(msgspec.Struct, frozen=True):
     hidden_s: Seconds = 0.0
     quiet: int = 0
     slowdown: float = 1.0
+    order: Order = Order.FIRST_COME
+    orderable: bool = False
 
 
 class Figures(msgspec.Struct, frozen=True):

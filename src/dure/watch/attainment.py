@@ -33,8 +33,9 @@ def attainment_of(records: Iterable[WorkloadRecord], now_s: Instant) -> Attainme
     for record in records:
         status, spec = record.status, record.spec
         if spec.type is WorkloadType.SERVING:
-            requests += status.requests
-            good += status.requests_good
+            if status.requests is not None and status.requests_good is not None:
+                requests += status.requests
+                good += status.requests_good
         elif spec.deadline_s is not None and status.phase is not Phase.CANCELLED:
             due = status.submitted_s + spec.deadline_s
             done = status.finished_s if status.phase is Phase.DONE else None

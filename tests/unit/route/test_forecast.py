@@ -74,10 +74,12 @@ def test_an_older_job_enters_before_younger_ones_and_leaves_again() -> None:
     assert without(longer, "c") == lane
 
 
-def test_neighbours_beyond_the_quiet_ones_take_longer() -> None:
+def test_with_more_than_the_quiet_ones_nobody_is_sure_to_run_alone() -> None:
     waiting = tuple(Waiting(f"w{n}", ONE, 10.0, float(n)) for n in range(3))
     spans = forecast(Lane("q", {"slot": 3000}, (), waiting, 0.0, quiet=2, slowdown=1.5), 0.0)
-    assert [span.finish_s for span in spans.values()] == [10.0, 10.0, 15.0]
+    assert [span.finish_s for span in spans.values()] == [15.0, 15.0, 15.0]
+    alone = forecast(Lane("q", {"slot": 3000}, (), waiting[:2], 0.0, quiet=2, slowdown=1.5), 0.0)
+    assert [span.finish_s for span in alone.values()] == [10.0, 10.0]
 
 
 @pytest.mark.parametrize(

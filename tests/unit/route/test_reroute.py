@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from dure.route.reroute import Settings, moves
-from dure.route.situation import Figures, Situation, Waiting
-from tests.unit.route.situations import CPU, ONE_GPU, light, situation
+from dure.route.backlog import Backlog
+from dure.route.forecast import crowding, forecast
+from dure.route.reroute import Settings, plan
+from dure.route.situation import Figures, Lane, Order, Running, Situation, Waiting
+from tests.unit.route.situations import CPU, FOUR_CPU, ONE_GPU, light, situation
 
 
 def with_light(count: int) -> tuple[Situation, tuple[object, ...]]:
@@ -19,7 +26,7 @@ def with_light(count: int) -> tuple[Situation, tuple[object, ...]]:
 
 def test_a_long_backlog_sends_light_jobs_elsewhere_with_a_reason() -> None:
     seen, jobs = with_light(8)
-    made = moves(jobs, seen)  # type: ignore[arg-type]
+    made = plan(jobs, seen).moves  # type: ignore[arg-type]
     assert 1 <= len(made) <= 6
     assert all(move.to_queue == "user-cpu" and "there instead of" in move.because for move in made)
     assert len({move.job for move in made}) == len(made)
@@ -29,21 +36,93 @@ def test_nothing_moves_when_nothing_is_gained() -> None:
     seen = situation(gpu_waiting=0, gpu_running=0)
     job = light()
     lane = replace(seen.lanes["gpu"], waiting=(Waiting(job.name, ONE_GPU, 26.0, 100.0),))
-    assert moves((job,), replace(seen, lanes={**seen.lanes, "gpu": lane})) == ()
+    assert plan((job,), replace(seen, lanes={**seen.lanes, "gpu": lane})).moves == ()
 
 
 def test_a_job_that_moved_often_stays() -> None:
     seen, jobs = with_light(8)
     tired = tuple(replace(job, moves=3) for job in jobs)  # type: ignore[type-var]
-    assert moves(tired, seen, Settings(most_moves=3)) == ()  # type: ignore[arg-type]
+    assert plan(tired, seen, Settings(most_moves=3)).moves == ()  # type: ignore[arg-type]
 
 
 def test_nothing_moves_to_a_queue_that_is_stopped() -> None:
     seen, jobs = with_light(8)
     stopped = {**seen.figures, "cpu": Figures("cpu", {CPU: 24_000}, active=False)}
-    assert moves(jobs, replace(seen, figures=stopped)) == ()  # type: ignore[arg-type]
+    assert plan(jobs, replace(seen, figures=stopped)).moves == ()  # type: ignore[arg-type]
 
 
 def test_the_order_of_the_input_does_not_matter() -> None:
     seen, jobs = with_light(8)
-    assert moves(jobs, seen) == moves(tuple(reversed(jobs)), seen)  # type: ignore[arg-type]
+    assert plan(jobs, seen) == plan(tuple(reversed(jobs)), seen)  # type: ignore[arg-type]
+
+
+def one_lane(runs: tuple[float, ...], *, orderable: bool, order: Order = Order.FIRST_COME) -> Situation:
+    """Two slots and nothing that could move."""
+    waiting = tuple(Waiting(f"w{n}", {"slot": 1000}, run, float(n)) for n, run in enumerate(runs))
+    lane = Lane("gpu", {"slot": 2000}, (), waiting, order=order, orderable=orderable)
+    return Situation(10.0, {"gpu": lane}, {"gpu": Figures("gpu", {"slot": 2000})})
+
+
+def test_the_longest_go_first_where_that_ends_the_backlog_sooner() -> None:
+    made = plan((), one_lane((5.0, 5.0, 20.0), orderable=True))
+    assert made.orders == {"gpu": Order.LONGEST_FIRST}
+    assert made.because == "the backlog ends in 20 s instead of 25 s"
+
+
+def test_the_order_stays_where_it_gains_nothing_or_is_not_ours() -> None:
+    assert plan((), one_lane((5.0, 5.0, 5.0), orderable=True)).orders == {}
+    assert plan((), one_lane((5.0, 5.0, 20.0), orderable=False)).orders == {}
+    assert plan((), one_lane((5.0, 5.0, 20.0), orderable=True), Settings(orders=False)).orders == {}
+
+
+def test_a_queue_comes_back_to_first_come_when_the_other_order_gains_nothing_any_more() -> None:
+    seen = one_lane((5.0, 5.0, 5.0), orderable=True, order=Order.LONGEST_FIRST)
+    assert plan((), seen).orders == {"gpu": Order.FIRST_COME}
+
+
+def test_two_jobs_change_places_when_neither_alone_would_help() -> None:
+    """The CPU is taken by a job that loses much there, while one that loses little waits for the GPU."""
+    slow, fast = light(20.0, 90.0, name="slow", created_s=1.0), light(20.0, 25.0, name="fast", created_s=2.0)
+    away = replace(slow, alternatives=(slow.alternatives[1], slow.alternatives[0]))
+    gpu = Lane("gpu", ONE_GPU, (), (Waiting("fast", ONE_GPU, 20.0, 2.0),))
+    cpu = Lane("cpu", FOUR_CPU, (), (Waiting("slow", FOUR_CPU, 90.0, 1.0),))
+    figures = {"gpu": Figures("gpu", ONE_GPU), "cpu": Figures("cpu", FOUR_CPU)}
+    made = plan((away, fast), Situation(10.0, {"gpu": gpu, "cpu": cpu}, figures)).moves
+    assert {(move.job, move.to_queue) for move in made} == {("slow", "user-gpu"), ("fast", "user-cpu")}
+
+
+@given(
+    st.lists(st.integers(1, 30), max_size=8),
+    st.lists(st.integers(1, 30), min_size=1, max_size=12),
+    st.integers(0, 3),
+    st.sampled_from([1.0, 1.5]),
+)
+def test_slots_are_played_like_any_other_queue(
+    running: list[int], waiting: list[int], quiet: int, slowdown: float
+) -> None:
+    held = tuple(Running(f"r{n}", {"slot": 1000}, 10.0 + run) for n, run in enumerate(running[:4]))
+    jobs = tuple(Waiting(f"w{n}", {"slot": 1000}, float(run), float(n)) for n, run in enumerate(waiting))
+    lane = Lane("q", {"slot": 4000}, held, jobs, 0.0, quiet, slowdown)
+    ends = [span.finish_s for span in forecast(lane, 10.0).values()]
+    ends += [one.until_s(10.0, crowding(lane, len(jobs))) for one in held]
+    seen = Situation(10.0, {"q": lane}, {})
+    assert Backlog(seen, ()).done_s("q", jobs) == pytest.approx(max(ends))
+
+
+@given(st.integers(0, 10_000))
+def test_a_plan_never_delays_the_end_that_is_known(seed: int) -> None:
+    chance = random.Random(seed)
+    jobs = tuple(
+        light(float(chance.randint(5, 40)), float(chance.randint(10, 150)), name=f"l{n}", created_s=float(n))
+        for n in range(chance.randint(1, 10))
+    )
+    waiting = tuple(Waiting(job.name, ONE_GPU, job.home.run_s, job.created_s) for job in jobs)
+    seen = situation(cpu_running=chance.randint(0, 6))
+    lanes = {**seen.lanes, "gpu": replace(seen.lanes["gpu"], waiting=waiting)}
+    seen = replace(seen, lanes=lanes)
+    before, moved = Backlog(seen, jobs), plan(jobs, seen).moves
+    to = {move.job: move.alternative for move in moved}
+    stay = tuple(one for one in waiting if one.name not in to)
+    gone = tuple(Waiting(name, one.demand, one.run_s, seen.now_s) for name, one in sorted(to.items()))
+    known = max(before.done_s("gpu", waiting), before.done_s("cpu", ()))
+    assert max(before.done_s("gpu", stay), before.done_s("cpu", gone)) <= known + 1e-6

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import structlog
 
-from dure.adapters.kube import crds, manifests, names
+from dure.adapters.kube import claims, crds, lease, manifests, names
 from dure.adapters.kube.cutting import cut_node
+from dure.adapters.kube.dra import Devices
+from dure.adapters.kube.dra_objects import KubeClaim, KubeClass, KubeSlice
 from dure.adapters.kube.instances import with_instances
 from dure.adapters.kube.mirror import Mirror
-from dure.adapters.kube.objects import KubeJob, KubeNode, KubePlacement, KubePod, Plain
+from dure.adapters.kube.objects import KubeBudget, KubeJob, KubeNode, KubePlacement, KubePod, KubePriority, Plain
 from dure.adapters.kube.progress import desired_of, observed
 from dure.adapters.kube.rest import STRATEGIC, Api
 from dure.adapters.kube.seats import Seat, reservation, reserved_of
@@ -52,9 +54,19 @@ class KubeCluster:
         self.nodes = Mirror(api, "/api/v1/nodes", KubeNode, self._note_change)
         self.pods = Mirror(api, "/api/v1/pods", KubePod, self._note_change)
         self.jobs = Mirror(api, "/apis/batch/v1/jobs", KubeJob, self._note_change, names.UID)
+        self.deployments = Mirror(api, "/apis/apps/v1/deployments", Plain, self._note_change, names.UID)
         self.placements = Mirror(
             api, f"/apis/{names.API_VERSION}/{crds.PLACEMENTS}", KubePlacement, self._note_change
         )
+        self.budgets = Mirror(
+            api, "/apis/policy/v1/poddisruptionbudgets", KubeBudget, self._note_change, optional=True
+        )
+        self.priorities = Mirror(
+            api, "/apis/scheduling.k8s.io/v1/priorityclasses", KubePriority, self._note_change, optional=True
+        )
+        self.slices = Mirror(api, f"{claims.PATH}/resourceslices", KubeSlice, self._note_change, optional=True)
+        self.claims = Mirror(api, f"{claims.PATH}/resourceclaims", KubeClaim, self._note_change, optional=True)
+        self.classes = Mirror(api, f"{claims.PATH}/deviceclasses", KubeClass, self._note_change, optional=True)
         self._clock = clock
         self.lock = threading.RLock()
         self._changes = 1
@@ -63,6 +75,8 @@ class KubeCluster:
         self._promised: dict[str, Seat] = {}
         self._unsure: set[str] = set()
         self._installed = False
+        # Set by whoever elects a leader: what binds and evictions say of their term of office.
+        self.token: Callable[[], str] = lambda: ""
         self._upkeep = Upkeep(self)
 
     @property
@@ -71,7 +85,8 @@ class KubeCluster:
 
     @property
     def _mirrors(self) -> tuple[Mirror[Any], ...]:
-        return (self.nodes, self.pods, self.jobs, self.placements)
+        own = (self.nodes, self.pods, self.jobs, self.deployments, self.placements)
+        return (*own, self.budgets, self.priorities, self.slices, self.claims, self.classes)
 
     def begin(self) -> None:
         """Begin to watch; until the first lists are here every cycle is `Temporary`."""
@@ -84,6 +99,19 @@ class KubeCluster:
         for mirror in self._mirrors:
             mirror.wait_synced(timeout_s)
 
+    def catch_up(self, timeout_s: Seconds = SYNC_S) -> None:
+        """List everything anew: who takes over must see the last thing that was done before."""
+        self._install()
+        for mirror in self._mirrors:
+            mirror.refresh()
+        for mirror in self._mirrors:
+            mirror.wait_synced(timeout_s)
+
+    def claim(self) -> dict[str, str]:
+        """The annotation that names this agent's term of office; none where nobody is elected."""
+        token = self.token()
+        return {names.LEADER: token} if token else {}
+
     def stop(self) -> None:
         for mirror in self._mirrors:
             mirror.stop()
@@ -92,11 +120,11 @@ class KubeCluster:
         self.api.close()
 
     def tend(self) -> None:
-        if not self._installed:
-            self._installed = install(self.api)
+        self._install()
         for mirror in self._mirrors:
             mirror.wait_synced(0.0)
         self._resolve_unsure()
+        self._release_claims()
         self._upkeep.tend()
 
     def fetch_state(self) -> ClusterState:
@@ -109,6 +137,7 @@ class KubeCluster:
                 version=str(view.version),
                 nodes=tuple(view.nodes.values()),
                 pods=tuple(view.pods.values()),
+                budgets=view.budgets,
             )
 
     def fetch_observed(self) -> tuple[Observed, ...]:
@@ -164,7 +193,7 @@ class KubeCluster:
         refused: DureError | None = None
         for bind in binds:
             try:
-                self.bind_pod(bind.pod, Seat(bind.node, bind.slices))
+                self.bind_pod(bind.pod, Seat(bind.node, bind.slices, bind.claims))
             except (Conflict, NotFound, Temporary) as error:
                 refused = refused or error
                 _log.info("a bind was refused", pod=bind.pod, error=str(error))
@@ -179,7 +208,7 @@ class KubeCluster:
             self._take_back([name])
             raise Conflict(f"pod {name} is gone")
         namespace, _, pod = name.rpartition("/")
-        annotations = {names.SLICE: msgspec.json.encode(seat.slices).decode()}
+        annotations = {names.SLICE: msgspec.json.encode(seat.slices).decode(), **self.claim()}
         body: Json = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -189,17 +218,22 @@ class KubeCluster:
         with self.lock:
             self._promised[name] = seat
         try:
+            if seat.claims:
+                claims.reserve(self.api, self.claims, self.classes.objects(), found, seat.node, seat.claims)
             self.api.send(f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", body)
         except Temporary:
             # It may have been done: nobody else gets the seat until the server has been asked.
             with self.lock:
                 self._unsure.add(name)
             raise
-        except (Conflict, NotFound) as error:
+        except DureError as error:
+            # Refused for good or for now: it must not cost the others their turn, nor keep a seat that nobody gets.
             self._look_again(name)
             now = self.pods.get(name)
             if now is not None and now.spec.node_name == seat.node:
                 return
+            if not isinstance(error, (Conflict, NotFound)):
+                _log.warning("the server does not take a bind", pod=name, error=str(error))
             raise Conflict(f"pod {name} cannot be bound: {error.message}") from error
 
     def evict(self, evicts: Sequence[Evict]) -> None:
@@ -209,7 +243,7 @@ class KubeCluster:
             held = {one.pod: view.pods.get(one.pod) for one in evicts}
         for one in evicts:
             pod = held[one.pod]
-            if pod is None or pod.uid != one.uid or not pod.holds:
+            if pod is None or pod.uid != one.uid or not pod.holds or pod.leaving:
                 continue
             self._upkeep.evict(pod, one.reason)
 
@@ -258,7 +292,14 @@ class KubeCluster:
                     for name, seat in self._promised.items()
                     if name in self._unsure or (name in pods and not pods[name].spec.node_name)
                 }
-                self._view.rebuild(self.nodes.objects(), pods, self.placements_by_uid(), self._promised)
+                self._view.rebuild(
+                    self.nodes.objects(),
+                    pods,
+                    self.placements_by_uid(),
+                    self._promised,
+                    self.budgets.objects(),
+                    Devices(self.slices.objects(), self.claims.objects(), self.classes.objects()),
+                )
             return self._view
 
     def pods_by_uid(self) -> dict[str, list[Pod]]:
@@ -269,8 +310,15 @@ class KubeCluster:
     def placements_by_uid(self) -> dict[str, KubePlacement]:
         return {str(one.spec.get("uid")): one for one in self.placements.objects().values()}
 
+    def write_status(self, placement: KubePlacement, changes: Json) -> None:
+        self._upkeep.write_status(placement, changes)
+
     def now(self) -> Instant:
         return self._clock.now()
+
+    def _install(self) -> None:
+        if not self._installed:
+            self._installed = install(self.api)
 
     def _note_change(self) -> None:
         with self.lock:
@@ -287,7 +335,7 @@ class KubeCluster:
             check_binds(view, self.catalogue, binds)
         pods = [view.pods[bind.pod] for bind in binds]
         for bind in binds:
-            self._promised[bind.pod] = Seat(bind.node, bind.slices)
+            self._promised[bind.pod] = Seat(bind.node, bind.slices, bind.claims)
             view.seat(bind.pod, self._promised[bind.pod])
         return pods
 
@@ -296,7 +344,7 @@ class KubeCluster:
         if placement is None:
             raise Conflict(f"{pods[0].workload} has no placement here any more")
         generation = int(placement.spec["generation"])
-        seats = {pod.index: Seat(bind.node, bind.slices) for pod, bind in zip(pods, binds, strict=True)}
+        seats = {pod.index: Seat(bind.node, bind.slices, bind.claims) for pod, bind in zip(pods, binds, strict=True)}
         self._upkeep.write_status(
             placement, {"reserved": reservation(generation, {**reserved_of(placement), **seats})}
         )
@@ -321,20 +369,34 @@ class KubeCluster:
                 self._promised.pop(name, None)
             self._note_change()
 
+    def _release_claims(self) -> None:
+        """Devices that were allotted to a pod whose bind was not made after all."""
+        if not self.claims.objects():
+            return
+        with self.lock:
+            pending = [pod for pod in self.pods.objects().values() if not pod.spec.node_name]
+            waiting = [pod for pod in pending if pod.metadata.key not in self._promised]
+        mine = [pod for pod in waiting if pod.spec.scheduler_name == names.SCHEDULER]
+        with contextlib.suppress(Conflict, NotFound):
+            claims.release(self.api, self.claims, mine)
+
     def _resolve_unsure(self) -> None:
         for name in sorted(self._unsure):
             self._look_again(name)
 
 
 def install(api: Api) -> bool:
-    """Make the custom resource definitions what this version needs. They are served a moment later.
+    """Make the custom resource definitions what this version needs, and the policies that fence old leaders.
 
-    An agent that may not do that lives with what `dure render agent` has brought.
+    They are in force a moment later. An agent that may not do that lives with what `dure render agent` has brought,
+    and one whose server knows no such policies with its own checks.
     """
-    for definition in crds.definitions():
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    wanted = [(f"{definitions}/{one['metadata']['name']}", one) for one in crds.definitions()]
+    wanted += [(lease.path_of(one), one) for one in lease.fence()]
+    for path, body in wanted:
         try:
-            api.apply(path, definition, Plain)
-        except NotAllowed:
+            api.apply(path, body, Plain)
+        except (NotAllowed, NotFound):
             break
     return True

@@ -56,6 +56,7 @@ def _placement() -> Json:
         "properties": {
             "phase": _TEXT,
             "applied": _WHOLE,
+            "deployed": _WHOLE,
             "lost": _TEXT,
             "lostGeneration": _WHOLE,
             "doneSeconds": {"type": "number"},
@@ -68,6 +69,9 @@ def _placement() -> Json:
             "finishedSeconds": {"type": "number"},
             "message": _TEXT,
             "reserved": _OPEN,
+            "requests": _WHOLE,
+            "requestsGood": _WHOLE,
+            "traffic": _OPEN,
             "conditions": _conditions(),
         },
     }

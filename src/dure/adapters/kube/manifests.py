@@ -178,10 +178,11 @@ def labels_of(desired: Desired) -> dict[str, str]:
 
 
 class Ask(NamedTuple):
-    """What one pod asks of the kubelet, and how `pack` sees the same."""
+    """What one pod asks of the kubelet, how `pack` sees the same, and the PriorityClass of its priority, if any."""
 
     resources: dict[str, str]
     pod: Pod
+    priority_class: str = ""
 
 
 def ask(desired: Desired, profile: AcceleratorProfile, created_s: Instant, *, cut: bool) -> Ask:
@@ -232,6 +233,8 @@ def template(desired: Desired, asked: Ask, *, restart: str) -> Json:
         "limits": {**first.get("limits", {}), **{name: n for name, n in asked.resources.items() if "/" in name}},
     }
     described = msgspec.json.encode(asked.pod).decode()
+    if asked.priority_class:
+        spec.setdefault("priorityClassName", asked.priority_class)
     return {
         "metadata": {
             "labels": {**metadata.get("labels", {}), **labels_of(desired)},

@@ -16,16 +16,16 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 import structlog
 
-from dure.adapters.kube.objects import Meta
+from dure.adapters.kube.objects import Meta, Plain
 from dure.adapters.kube.rest import PAGE, Api, Gone, Watch
-from dure.model.errors import NotAllowed, Temporary
+from dure.model.errors import NotAllowed, NotFound, Temporary
 from dure.model.units import Seconds
 
 # A server ends a watch after this long; a little chance keeps many watchers from coming back together.
 WATCH_S = 290
 SILENCE_S = 330.0
 FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 2.0
 _KEPT_TOMBSTONES = 10_000
 
 _log = structlog.get_logger("dure.kube")
@@ -49,7 +49,7 @@ class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "
     cursor: str = ""
 
 
-class _Page(msgspec.Struct):
+class Page(msgspec.Struct):
     metadata: _ListMeta
     items: tuple[msgspec.Raw, ...] = ()
 
@@ -62,8 +62,19 @@ class _Problem(msgspec.Struct):
 class Mirror(Generic[K]):
     """`start`, then `wait_synced`; `objects` is a copy that the caller may keep."""
 
-    def __init__(self, api: Api, path: str, kind: type[K], changed: Callable[[], None], selector: str = "") -> None:
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        kind: type[K],
+        changed: Callable[[], None],
+        selector: str = "",
+        *,
+        optional: bool = False,
+    ) -> None:
+        """`optional`: a server that does not know this kind, or does not show it to us, has none of it."""
         self.path = path
+        self._optional = optional
         self._api = api
         self._kind = kind
         self._changed = changed
@@ -74,6 +85,7 @@ class Mirror(Generic[K]):
         self._version = ""
         self._synced = threading.Event()
         self._stopped = threading.Event()
+        self._again = threading.Event()
         self._stream: Watch | None = None
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
@@ -85,6 +97,15 @@ class Mirror(Generic[K]):
 
     def stop(self) -> None:
         self._stopped.set()
+        self._again.set()
+        stream = self._stream
+        if stream is not None:
+            stream.stop()
+
+    def refresh(self) -> None:
+        """List anew; `wait_synced` then waits for a list that began after this call."""
+        self._synced.clear()
+        self._again.set()
         stream = self._stream
         if stream is not None:
             stream.stop()
@@ -132,28 +153,37 @@ class Mirror(Generic[K]):
         pause_s = FIRST_PAUSE_S
         while not self._stopped.is_set():
             try:
-                if not self._version:
+                if not self._version or self._again.is_set():
                     self._relist()
                 self._watch()
                 pause_s = FIRST_PAUSE_S
             except Gone:
                 self._version = ""
             except Exception as error:
+                if self._optional and isinstance(error, (NotFound, NotAllowed)):
+                    self._synced.set()
+                    pause_s = LONGEST_PAUSE_S
                 # Whatever it was, a line cut off in the middle or a bug: a mirror that stands still would be worse.
                 self._failure = error
-                if not isinstance(error, Temporary) and not self._stopped.is_set():
+                quiet = isinstance(error, Temporary) or (self._optional and isinstance(error, NotFound))
+                if not quiet and not self._stopped.is_set():
                     _log.warning("watch failed, trying again", path=self.path, error=str(error))
                 # A restarted server may forbid everything for a moment; jitter keeps clients from coming at once.
-                self._stopped.wait(pause_s * random.uniform(0.5, 1.5))
+                if self._stopped.is_set():
+                    return
+                self._again.wait(pause_s * random.uniform(0.5, 1.5))
                 pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def _relist(self) -> None:
         """The whole list in pages, from one moment. What was written here meanwhile is kept."""
+        self._again.clear()
+        # Should this one fail, nothing but another list will do.
+        self._version = ""
         found: dict[str, K] = {}
         cursor = version = ""
         while True:
             params = {"limit": str(PAGE), **self._selector, **({"continue": cursor} if cursor else {})}
-            page = self._api.get(self.path, _Page, **params)
+            page = self._api.get(self.path, Page, **params)
             for raw in page.items:
                 one = msgspec.json.decode(raw, type=self._kind)
                 found[one.metadata.key] = one
@@ -169,7 +199,8 @@ class Mirror(Generic[K]):
             self._gone = {key: at for key, at in self._gone.items() if at > int(version)}
         self._version = version
         self.relists += 1
-        self._synced.set()
+        if not self._again.is_set():
+            self._synced.set()
         self._changed()
 
     def _watch(self) -> None:
@@ -181,7 +212,7 @@ class Mirror(Generic[K]):
             **self._selector,
         }
         self._stream = self._api.watch(self.path, params, SILENCE_S)
-        if self._stopped.is_set():
+        if self._stopped.is_set() or self._again.is_set():
             self._stream.stop()
         try:
             for line in self._stream:
@@ -196,12 +227,12 @@ class Mirror(Generic[K]):
             if problem.code == 410:
                 raise Gone(problem.message)
             raise Temporary(f"the watch of {self.path} ended: {problem.message}")
+        if event.type == "BOOKMARK":
+            # Its object has nothing but a version: what is a list elsewhere may be null here.
+            self._version = msgspec.json.decode(event.object, type=Plain).metadata.resource_version
+            return
         found = msgspec.json.decode(event.object, type=self._kind)
-        fresh = False
-        if event.type == "DELETED":
-            fresh = self._drop(found)
-        elif event.type != "BOOKMARK":
-            fresh = self._put(found)
+        fresh = self._drop(found) if event.type == "DELETED" else self._put(found)
         self._version = found.metadata.resource_version
         if fresh:
             self._changed()

@@ -19,6 +19,8 @@ CLASS = f"{GROUP}/class"
 POD = f"{GROUP}/pod"
 # What a bound pod holds, as JSON of its slices; written by the Binding itself.
 SLICE = f"{GROUP}/slice"
+# Which agent, in which term of office, bound or evicted it; compared with the Lease by the API server.
+LEADER = f"{GROUP}/leader"
 # How Dure wants the devices of a node cut, as JSON from device to mode; on nodes.
 MODES = f"{GROUP}/modes"
 MIG_LAYOUT = f"{GROUP}/mig-layout"
@@ -26,6 +28,11 @@ MIG_LAYOUT = f"{GROUP}/mig-layout"
 MIG_CONFIG = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"
 PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
+# Which of the plugin's configurations means `mps` or `timeslice` on a node; without it, the one of that name.
+PLUGIN_CONFIG_OF = f"{GROUP}/plugin-config."
+GPU_COUNT = "nvidia.com/gpu.count"
+GPU_REPLICAS = "nvidia.com/gpu.replicas"
+GPU_STRATEGY = "nvidia.com/gpu.sharing-strategy"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 _LONGEST = 40

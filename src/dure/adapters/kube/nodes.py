@@ -22,10 +22,8 @@ from dure.model.fleet import PoolSpec
 from dure.model.tariff import Capacity
 from dure.model.units import MiB
 
-_GPU_COUNT = "nvidia.com/gpu.count"
 _GPU_PRODUCT = "nvidia.com/gpu.product"
 _GPU_MEMORY = "nvidia.com/gpu.memory"
-_GPU_REPLICAS = "nvidia.com/gpu.replicas"
 _ZONE = "topology.kubernetes.io/zone"
 _RACK = "topology.kubernetes.io/rack"
 _CAPACITY_TYPE = "karpenter.sh/capacity-type"
@@ -104,11 +102,11 @@ def _devices(found: KubeNode, profile: AcceleratorProfile | None, pool: PoolSpec
     if is_cut(amounts, profile):
         return _instances(name, amounts, profile)
     offered = count(amounts.get(profile.resource, "0"))
-    replicas = int(labels.get(_GPU_REPLICAS, "1"))
+    replicas = int(labels.get(names.GPU_REPLICAS, "1"))
     if replicas > 1:
         class_name = replica_name(profile.name, replicas)
         return tuple(Device(f"{name}.{one // replicas}r{one % replicas}", class_name) for one in range(offered))
-    there = int(labels.get(_GPU_COUNT, "0")) or offered or (pool.devices if pool else 0)
+    there = int(labels.get(names.GPU_COUNT, "0")) or offered or (pool.devices if pool else 0)
     modes = _modes(found, profile, pool)
     group = pool.link_group_size if pool and pool.link_group_size else max(1, there)
     return tuple(
@@ -158,7 +156,7 @@ def _share(
 ) -> tuple[ShareMode, ...]:
     if profile is None or profile.kind is Kind.CPU:
         return (ShareMode.TIMESLICE,)
-    if is_cut(amounts, profile) or int(labels.get(_GPU_REPLICAS, "1")) > 1:
+    if is_cut(amounts, profile) or int(labels.get(names.GPU_REPLICAS, "1")) > 1:
         return (ShareMode.EXCLUSIVE,)
     return pool.share if pool else (ShareMode.EXCLUSIVE,)
 

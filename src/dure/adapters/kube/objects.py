@@ -28,6 +28,7 @@ class Meta(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[Owner, ...] = ()
+    finalizers: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -82,10 +83,12 @@ class PodToleration(msgspec.Struct, frozen=True):
     effect: str = ""
 
 
-class Affinity(msgspec.Struct, frozen=True, rename="camel"):
-    node_affinity: dict[str, Any] = {}
-    pod_affinity: dict[str, Any] = {}
-    pod_anti_affinity: dict[str, Any] = {}
+class PodClaim(msgspec.Struct, frozen=True, rename="camel"):
+    """In a spec: where the claim comes from. In a status: what it is called."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str = ""
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -96,7 +99,11 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     tolerations: tuple[PodToleration, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
-    affinity: Affinity = Affinity()
+    affinity: dict[str, Any] = {}
+    topology_spread_constraints: tuple[dict[str, Any], ...] = ()
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    resource_claims: tuple[PodClaim, ...] = ()
     scheduling_gates: tuple[dict[str, str], ...] = ()
     overhead: dict[str, str] = {}
 
@@ -117,9 +124,11 @@ class ContainerStatus(msgspec.Struct, frozen=True):
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = "Pending"
     message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: datetime.datetime | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
+    resource_claim_statuses: tuple[PodClaim, ...] = ()
 
 
 class KubePod(msgspec.Struct, frozen=True):
@@ -154,6 +163,29 @@ class KubePlacement(msgspec.Struct, frozen=True):
     metadata: Meta = Meta()
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
+
+
+class BudgetSpec(msgspec.Struct, frozen=True):
+    selector: dict[str, Any] | None = None
+
+
+class BudgetStatus(msgspec.Struct, frozen=True, rename="camel"):
+    disruptions_allowed: int = 0
+
+
+class KubeBudget(msgspec.Struct, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: Meta = Meta()
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+class KubePriority(msgspec.Struct, frozen=True):
+    """A PriorityClass."""
+
+    metadata: Meta = Meta()
+    value: int = 0
 
 
 class Plain(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from dure.adapters.kube import names
 from dure.adapters.kube.instances import HOST
 from dure.adapters.kube.objects import KubePod, condition, instant
 from dure.adapters.kube.quantity import count, mib, milli
+from dure.adapters.podspec import rules_of
 from dure.model.accelerator import Kind, ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import Node, Pod, PodPhase, Slice, Toleration
@@ -40,7 +41,16 @@ def pod_of(found: KubePod, resources: Mapping[str, tuple[str, ...]], *, ours: bo
         base,
         name=found.metadata.key,
         index=int(found.metadata.annotations.get(names.COMPLETION_INDEX, "0")),
+        namespace=found.metadata.namespace,
+        labels=found.metadata.labels,
         selector={**base.selector, **spec.node_selector},
+        rules=rules_of(
+            spec.affinity, spec.topology_spread_constraints, found.metadata.namespace, found.metadata.labels
+        ),
+        # A class of the cluster is its own word on the matter; without one the workload's holds.
+        priority=spec.priority if spec.priority_class_name else base.priority,
+        preempts=spec.preemption_policy != "Never",
+        leaving=found.leaving,
         tolerations=tuple(Toleration(one.key, one.operator, one.value, one.effect) for one in spec.tolerations),
         phase=phase,
         node=spec.node_name,
@@ -111,7 +121,8 @@ def _asked(found: KubePod, resources: Mapping[str, tuple[str, ...]]) -> Pod:
     """A pod of somebody who never heard of Dure: whole devices of whatever class offers the resource."""
     asked = requests_of(found)
     devices = 0
-    classes: tuple[str, ...] = (HOST,)
+    # A pod that claims its devices may go wherever they are offered, and takes none of the others.
+    classes: tuple[str, ...] = () if found.spec.resource_claims else (HOST,)
     for resource, wanted in sorted(asked.items()):
         if resource in resources and wanted:
             devices, classes = wanted, resources[resource]

@@ -51,6 +51,8 @@ def observed(
         started_s=started_s,
         finished_s=finished_s,
         done_s=float(status.get("doneSeconds", 0.0)) if lost else _done_s(desired, started_s, finished_s, now_s),
+        requests=status.get("requests"),
+        requests_good=status.get("requestsGood"),
         lost=lost,
         message=waiting or lost or (_why_failed(job) if failed and job is not None else ""),
     )

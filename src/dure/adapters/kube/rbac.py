@@ -1,19 +1,22 @@
 """Everything an agent needs in its cluster, as manifests: definitions, an account with exactly its rights, itself.
 
-`dure render agent` prints it; a test runs the agent with this role and no other. Pure.
+`dure render agent` prints it; a test runs the agent with these roles, and finds every right of them used. Pure.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from dure.adapters.kube import crds
+from dure.adapters.kube import crds, lease
 from dure.adapters.kube.names import GROUP
 
 Json = dict[str, Any]
-NAMESPACE = "dure-system"
-ACCOUNT = "dure-agent"
+NAMESPACE = lease.NAMESPACE
+ACCOUNT = lease.NAME
 IMAGE = "dure:latest"
+REPLICAS = 2
+RBAC = "rbac.authorization.k8s.io"
+_HOME = {"name": ACCOUNT, "namespace": NAMESPACE}
 
 _READ = ["get", "list", "watch"]
 # Server-side apply is a patch that may create.
@@ -29,8 +32,13 @@ def rules() -> list[Json]:
         _rule("", ["pods/status"], ["patch"]),
         _rule("", ["events"], ["create"]),
         _rule("", ["namespaces", "services"], _APPLY),
-        _rule("apps", ["deployments"], _APPLY),
-        _rule("batch", ["jobs"], [*_READ, *_APPLY, "delete"]),
+        _rule("apps", ["deployments"], ["list", "watch", *_APPLY]),
+        _rule("policy", ["poddisruptionbudgets"], ["list", "watch"]),
+        _rule("resource.k8s.io", ["resourceslices", "deviceclasses"], ["list", "watch"]),
+        _rule("resource.k8s.io", ["resourceclaims"], ["list", "watch", "patch"]),
+        _rule("resource.k8s.io", ["resourceclaims/status", "resourceclaims/binding"], ["patch"]),
+        _rule("scheduling.k8s.io", ["priorityclasses"], ["list", "watch"]),
+        _rule("batch", ["jobs"], ["list", "watch", *_APPLY, "delete"]),
         _rule(GROUP, [crds.PLACEMENTS], [*_READ, *_APPLY, "delete"]),
         _rule(GROUP, [crds.POOLS], _APPLY),
         _rule(GROUP, [f"{crds.PLACEMENTS}/status", f"{crds.POOLS}/status"], ["patch"]),
@@ -38,12 +46,31 @@ def rules() -> list[Json]:
     ]
 
 
+def home_rules() -> list[Json]:
+    """In the agent's own namespace: the lease of the leader, and the one Secret that keeps its credential."""
+    return [
+        _rule("coordination.k8s.io", ["leases"], ["create"]),
+        {**_rule("coordination.k8s.io", ["leases"], ["get", "patch"]), "resourceNames": [lease.NAME]},
+        {**_rule("", ["secrets"], ["get", "patch"]), "resourceNames": [ACCOUNT]},
+    ]
+
+
 def role() -> Json:
+    """What it may do in the whole cluster."""
+    return {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": ACCOUNT}, "rules": rules()}
+
+
+def home_role() -> Json:
+    return {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": _HOME, "rules": home_rules()}
+
+
+def readers() -> Json:
+    """Whoever may look at a namespace may look at the placements in it."""
     return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
-        "metadata": {"name": ACCOUNT},
-        "rules": rules(),
+        "metadata": {"name": "dure-view", "labels": {f"{RBAC}/aggregate-to-view": "true"}},
+        "rules": [_rule(GROUP, [crds.PLACEMENTS], _READ)],
     }
 
 
@@ -54,58 +81,65 @@ def manifests(cluster: str, plane: str, image: str = IMAGE) -> list[Json]:
         *crds.definitions(),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": NAMESPACE}},
         role(),
+        home_role(),
         binding([subject]),
-        _claim(),
+        home_binding([subject]),
+        readers(),
+        *lease.fence(),
         _deployment(cluster, plane, image),
     ]
 
 
 def binding(subjects: list[Json]) -> Json:
+    return _binding("ClusterRole", {"name": ACCOUNT}, subjects)
+
+
+def home_binding(subjects: list[Json]) -> Json:
+    return _binding("Role", _HOME, subjects)
+
+
+def _binding(kind: str, metadata: Json, subjects: list[Json]) -> Json:
     return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": ACCOUNT},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT},
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": ACCOUNT},
         "subjects": subjects,
     }
 
 
-def _claim() -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": ACCOUNT, "namespace": NAMESPACE},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "64Mi"}}},
-    }
-
-
 def _deployment(cluster: str, plane: str, image: str) -> Json:
-    """One agent, never two: the old one is gone before the new one starts. Its credential outlives it in a volume."""
-    token = {"secretKeyRef": {"name": ACCOUNT, "key": "join-token", "optional": True}}
+    """Two agents, of which the Lease lets one act. Their state, a name, may die with them."""
     container = {
         "name": "agent",
         "image": image,
-        "args": ["agent", "--cluster", cluster, "--plane", plane, "--state", "/var/lib/dure"],
-        "env": [{"name": "DURE_JOIN_TOKEN", "valueFrom": token}],
+        "args": [
+            "agent", "--cluster", cluster, "--plane", plane,
+            "--secret", f"{NAMESPACE}/{ACCOUNT}", "--state", "/var/lib/dure",
+        ],
         "volumeMounts": [{"name": "state", "mountPath": "/var/lib/dure"}],
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
+    }  # fmt: skip
     labels = {"app.kubernetes.io/name": ACCOUNT}
+    apart = {
+        "weight": 100,
+        "podAffinityTerm": {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"},
+    }
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": ACCOUNT, "namespace": NAMESPACE, "labels": labels},
         "spec": {
-            "replicas": 1,
-            "strategy": {"type": "Recreate"},
+            "replicas": REPLICAS,
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
                     "serviceAccountName": ACCOUNT,
                     "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "fsGroup": 65532},
+                    "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [apart]}},
                     "containers": [container],
-                    "volumes": [{"name": "state", "persistentVolumeClaim": {"claimName": ACCOUNT}}],
+                    "volumes": [{"name": "state", "emptyDir": {}}],
                 },
             },
         },

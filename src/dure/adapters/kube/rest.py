@@ -7,7 +7,8 @@ structs, because an agent reads thousands of pods and needs a dozen fields of ea
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import ssl
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -17,6 +18,7 @@ from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
+from dure.adapters.kube.wire import Broken, Wire
 from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
 
 Json = dict[str, Any]
@@ -51,8 +53,13 @@ class Gone(Temporary):
 class Api:
     """One identity at one API server."""
 
-    def __init__(self, http: httpx2.Client) -> None:
+    def __init__(
+        self, http: httpx2.Client, wire: Wire | None = None, guard: Callable[[], None] | None = None
+    ) -> None:
+        """`wire` for short writes; without one they take the same way as all others. `guard`: see `guarded`."""
         self._http = http
+        self._wire = wire
+        self._guard = guard
 
     @classmethod
     def from_kubeconfig(cls, path: Path | str, context: str = "") -> Api:
@@ -62,7 +69,7 @@ class Api:
             raise InvalidInput(f"the kubeconfig cannot be used: {error}", where=str(path)) from error
         if config is None:
             raise InvalidInput(f"no context '{context}'", where=str(path))
-        return cls(_client(config))
+        return cls(*_clients(config))
 
     @classmethod
     def in_cluster(cls) -> Api:
@@ -73,7 +80,11 @@ class Api:
             raise InvalidInput(
                 f"this is not a pod with a service account: {error}", remedy="Give --kubeconfig FILE."
             ) from error
-        return cls(_client(config))
+        return cls(*_clients(config))
+
+    def guarded(self, guard: Callable[[], None]) -> Api:
+        """The same connections; `guard` is called right before every write and may raise."""
+        return Api(self._http, self._wire, guard)
 
     def __enter__(self) -> Self:
         return self
@@ -83,6 +94,8 @@ class Api:
 
     def close(self) -> None:
         self._http.close()
+        if self._wire is not None:
+            self._wire.close()
 
     def get(self, path: str, kind: type[T], **params: str) -> T:
         return msgspec.json.decode(self._send("GET", path, params=params).content, type=kind)
@@ -93,7 +106,31 @@ class Api:
 
     def send(self, path: str, body: Any) -> None:
         """POST of something whose answer tells nothing."""
-        self._send("POST", path, body)
+        if self._wire is None:
+            self._send("POST", path, body)
+            return
+        data, headers = msgspec.json.encode(body), self._credentials(path)
+        if self._guard is not None:
+            self._guard()
+        try:
+            answer = self._wire.post(path, data, headers)
+        except Broken as error:
+            raise _away(error) from error
+        if answer.status == 401:
+            # A token may have run out: the usual way knows how to get another.
+            self._send("POST", path, body)
+        elif answer.status >= 400:
+            raise _error(answer.status, answer.body.decode(errors="replace"))
+
+    def _credentials(self, path: str) -> list[tuple[str, str]]:
+        """What the usual way would put on such a request; a client certificate is in the connection."""
+        auth = self._http.auth
+        if auth is None:
+            return []
+        flow = auth.sync_auth_flow(self._http.build_request("POST", path))
+        signed = next(flow)
+        flow.close()
+        return [("Authorization", signed.headers["Authorization"])] if "Authorization" in signed.headers else []
 
     def patch(self, path: str, body: Any, kind: type[T], how: str = MERGE) -> T:
         return msgspec.json.decode(self._send("PATCH", path, body, content=how).content, type=kind)
@@ -126,7 +163,7 @@ class Api:
             raise _away(error) from error
         if response.status_code >= 400:
             response.read()
-            raise _error(response)
+            raise _error(response.status_code, response.text)
         return Watch(response)
 
     def _send(
@@ -141,12 +178,14 @@ class Api:
         headers = [("Content-Type", content or "application/json")] if body is not None else []
         headers += acting
         data = msgspec.json.encode(body) if body is not None else None
+        if self._guard is not None and method != "GET":
+            self._guard()
         try:
             response = self._http.request(method, path, content=data, headers=headers, params=params or {})
         except (httpx2.HTTPError, RuntimeError) as error:
             raise _away(error) from error
         if response.status_code >= 400:
-            raise _error(response)
+            raise _error(response.status_code, response.text)
         return response
 
 
@@ -176,10 +215,12 @@ class Watch:
                 return
 
 
-def _client(config: Any) -> httpx2.Client:
-    params = ConnectionParams(timeout=httpx2.Timeout(_TIMEOUT_S), trust_env=False)
+def _clients(config: Any) -> tuple[httpx2.Client, Wire]:
     try:
-        return httpx2.Client(limits=_LIMITS, **params.httpx_params(config))
+        params = ConnectionParams(timeout=httpx2.Timeout(_TIMEOUT_S), trust_env=False).httpx_params(config)
+        tls = params["verify"]
+        wire = Wire(params["base_url"], tls if isinstance(tls, ssl.SSLContext) else None, _TIMEOUT_S)
+        return httpx2.Client(limits=_LIMITS, **params), wire
     except (ConfigError, OSError, ValueError) as error:
         raise InvalidInput(f"the kubeconfig cannot be used: {error}") from error
 
@@ -188,14 +229,13 @@ def _away(error: Exception) -> Temporary:
     return Temporary(f"the API server does not answer: {str(error) or type(error).__name__}")
 
 
-def _error(response: httpx2.Response) -> DureError:
+def _error(status: int, text: str) -> DureError:
     """A 5xx may pass; a request that the server will never take is the caller's problem."""
     try:
-        body = response.json()
-        message = str(body.get("message", response.text[:300]))
+        message = str(json.loads(text).get("message", text[:300]))
     except (json.JSONDecodeError, AttributeError):
-        message = response.text[:300]
-    if response.status_code == 410:
+        message = text[:300]
+    if status == 410:
         return Gone(message)
-    kind = _BY_STATUS.get(response.status_code, Temporary if response.status_code >= 500 else Permanent)
+    kind = _BY_STATUS.get(status, Temporary if status >= 500 else Permanent)
     return kind(message)

@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 
 from dure.adapters.kube.objects import KubePlacement
+from dure.model.claim import Allotted
 from dure.model.cluster import Slice
 
 
-class Seat(msgspec.Struct, frozen=True):
+class Seat(msgspec.Struct, frozen=True, omit_defaults=True):
     node: str
     slices: tuple[Slice, ...]
+    claims: tuple[Allotted, ...] = ()
 
 
 class Reserved(msgspec.Struct, frozen=True):

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from dure.adapters.kube import affinity, names
+from dure.adapters.kube import names
+from dure.adapters.kube.budgets import under_budgets
+from dure.adapters.kube.dra import Devices, with_claims
 from dure.adapters.kube.nodes import node_of
-from dure.adapters.kube.objects import KubeNode, KubePlacement, KubePod
+from dure.adapters.kube.objects import KubeBudget, KubeNode, KubePlacement, KubePod
 from dure.adapters.kube.pods import classes_by_resource, pod_of
 from dure.adapters.kube.seats import Seat, reserved_of
 from dure.model.accelerator import ShareMode
@@ -28,6 +30,7 @@ class View:
     def __init__(self, pools: Sequence[PoolSpec], catalogue: Catalogue) -> None:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
+        self.budgets: dict[str, int] = {}
         self.version = 0
         self._pools = pools
         self._catalogue = catalogue
@@ -63,24 +66,29 @@ class View:
         pods: Mapping[str, KubePod],
         placements: Mapping[str, KubePlacement],
         promised: Mapping[str, Seat],
+        budgets: Mapping[str, KubeBudget],
+        devices: Devices,
     ) -> None:
         """`placements` by workload uid, `promised` seats by pod name."""
         plain = self._translate_nodes(nodes)
         known = self._translate_pods(pods, placements, plain.values())
+        plain, known = with_claims(plain, known, pods, devices)
         reserved = {uid: reserved_of(one) for uid, one in placements.items() if one.status.get("reserved")}
         new_pods = {}
-        for name, pod in sorted(known.items()):
+        for name, pod in sorted(under_budgets(known, budgets).items()):
             new_pods[name] = _seated(pod, promised.get(name) or reserved.get(pod.uid, {}).get(pod.index))
         holders: dict[str, list[Pod]] = {}
         for pod in new_pods.values():
             if pod.holds:
                 holders.setdefault(pod.node, []).append(pod)
-        asked = _asked_terms(pods.values())
-        new_nodes = {name: _marked(_as_held(node, holders.get(name, ())), asked) for name, node in plain.items()}
+        new_nodes = {name: _as_held(node, holders.get(name, ())) for name, node in plain.items()}
         for name, node in new_nodes.items():
             self._give_devices(node, holders.get(name, []), new_pods)
-        if new_nodes != self.nodes or _quiet(new_pods) != _quiet(self.pods):
+        allowed = {name: one.status.disruptions_allowed for name, one in sorted(budgets.items())}
+        same = new_nodes == self.nodes and allowed == self.budgets
+        if not same or _quiet(new_pods) != _quiet(self.pods):
             self.version += 1
+        self.budgets = allowed
         self.nodes, self.pods, self._holders, self._staying = new_nodes, new_pods, holders, None
 
     def _translate_nodes(self, found: Mapping[str, KubeNode]) -> dict[str, Node]:
@@ -107,11 +115,7 @@ class View:
             if before is not None and before[0] is one and before[1] == ours:
                 fresh[name] = before
                 continue
-            pod = pod_of(one, resources, ours=ours)
-            terms = affinity.terms_of(one)
-            if terms:
-                pod = replace(pod, selector={**pod.selector, affinity.mark_of(terms): "true"})
-            fresh[name] = (one, ours, pod)
+            fresh[name] = (one, ours, pod_of(one, resources, ours=ours))
         self._pod_of = fresh
         return {name: pod for name, (_, _, pod) in fresh.items()}
 
@@ -148,7 +152,7 @@ def _matters(found: KubePod) -> bool:
 def _seated(pod: Pod, seat: Seat | None) -> Pod:
     if seat is None or pod.node or pod.phase is not PodPhase.PENDING:
         return pod
-    return replace(pod, node=seat.node, slices=seat.slices, phase=PodPhase.STARTING, message="")
+    return replace(pod, node=seat.node, slices=seat.slices, allotted=seat.claims, phase=PodPhase.STARTING, message="")
 
 
 def _as_held(node: Node, holders: Sequence[Pod]) -> Node:
@@ -159,18 +163,6 @@ def _as_held(node: Node, holders: Sequence[Pod]) -> Node:
         for device in node.devices
     )
     return node if devices == node.devices else replace(node, devices=devices)
-
-
-def _asked_terms(pods: Iterable[KubePod]) -> dict[str, list[affinity.Json]]:
-    """The affinities of pods that wait, by the label that stands for each."""
-    waiting = (pod for pod in pods if not pod.spec.node_name and pod.spec.affinity.node_affinity)
-    found = (affinity.terms_of(pod) for pod in waiting)
-    return {affinity.mark_of(terms): terms for terms in found if terms}
-
-
-def _marked(node: Node, asked: Mapping[str, list[affinity.Json]]) -> Node:
-    marks = {mark: "true" for mark, terms in asked.items() if affinity.matches(terms, node.name, node.labels)}
-    return replace(node, labels={**node.labels, **marks}) if marks else node
 
 
 def _quiet(pods: Mapping[str, Pod]) -> list[Pod]:

@@ -1,13 +1,14 @@
 """A live copy of everything Kueue shows: queues, cohorts, flavors, workloads, fed by watches.
 
-The gateway reads it for every request; no request ever lists anything. Workloads are indexed as they come, so that a
-hundred thousand finished ones cost nothing.
+The gateway reads it for every request; no request ever lists anything. Workloads are handed on as they come, so that
+a hundred thousand of them cost a request nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -22,57 +23,62 @@ SYNC_S = 20.0
 _OTHERS = ("cohorts", "resourceflavors", "multikueueclusters")
 
 
+class Reader(Protocol):
+    """Who keeps books of Workloads; told by the watch's thread, in order."""
+
+    def put(self, workload: Workload) -> None: ...
+    def drop(self, key: str) -> None: ...
+    def reset(self, workloads: Iterable[Workload]) -> None: ...
+
+
 class Workloads(Mirror[Workload]):
-    """Workloads by what they do: those that hold quota, and those that wait for it, by LocalQueue."""
+    """Workloads, handed on to a `Reader` one by one; `finished` is told of each that ends while watched."""
 
     def __init__(
-        self, api: Api, path: str, changed: Callable[[], None], finished: Callable[[Workload], None]
+        self, api: Api, path: str, changed: Callable[[], None], reader: Reader, finished: Callable[[Workload], None]
     ) -> None:
         super().__init__(api, path, Workload, changed)
-        self.open: dict[str, Workload] = {}
+        self._reader = reader
         self._finished = finished
 
     def _put(self, found: Workload) -> bool:
+        before = self.get(found.metadata.key)
         fresh = super()._put(found)
         if fresh:
-            self._index(found)
+            self._reader.put(found)
+            if found.has("Finished") and before is not None and not before.has("Finished"):
+                self._finished(found)
         return fresh
 
     def _drop(self, found: Workload) -> bool:
-        with self._lock:
-            self.open.pop(found.metadata.key, None)
-        return super()._drop(found)
+        dropped = super()._drop(found)
+        if dropped:
+            self._reader.drop(found.metadata.key)
+        return dropped
 
     def _relist(self) -> None:
+        before = self.objects()
         super()._relist()
-        with self._lock:
-            objects = list(self._objects.values())
-            self.open = {one.metadata.key: one for one in objects if not one.has("Finished")}
-
-    def unfinished(self) -> list[Workload]:
-        with self._lock:
-            return list(self.open.values())
-
-    def _index(self, found: Workload) -> None:
-        ended = found.has("Finished")
-        with self._lock:
-            before = self.open.pop(found.metadata.key, None)
-            if not ended:
-                self.open[found.metadata.key] = found
-        if ended and before is not None:
-            self._finished(found)
+        after = self.objects()
+        self._reader.reset(after.values())
+        for key, one in after.items():
+            known = before.get(key)
+            if known is not None and one.has("Finished") and not known.has("Finished"):
+                self._finished(one)
 
 
 class Board:
     """`start`, then read. `stale_s` is how long the oldest of the watches has been silent."""
 
-    def __init__(self, api: Api, finished: Callable[[Workload], None], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, api: Api, reader: Reader, finished: Callable[[Workload], None], changed: Callable[[], None]
+    ) -> None:
         self.api = api
         self.version = served_version(api)
         base = f"/apis/{GROUP}/{self.version}"
         self.queues = Mirror(api, f"{base}/clusterqueues", ClusterQueue, changed)
         self.locals = Mirror(api, f"{base}/localqueues", LocalQueue, changed)
-        self.workloads = Workloads(api, f"{base}/workloads", changed, finished)
+        self.workloads = Workloads(api, f"{base}/workloads", changed, reader, finished)
         self.others = {name: Mirror(api, f"{base}/{name}", Other, lambda: None) for name in _OTHERS}
 
     def start(self, wait_s: Seconds = SYNC_S) -> None:

@@ -93,6 +93,13 @@ def capacity(queue: ClusterQueue) -> dict[str, int]:
     )
 
 
+def undisturbed(queue: ClusterQueue) -> bool:
+    """Priorities of this queue decide its order and nothing else: nobody is preempted, no quota is shared."""
+    rule = queue.spec.preemption
+    never = rule.within_cluster_queue == "Never" and rule.reclaim_within_cohort == "Never"
+    return never and not (queue.spec.cohort_name or queue.spec.cohort)
+
+
 def counted(demand: Amounts, covered: Amounts) -> dict[str, int]:
     """Kueue counts what the queue covers; its pods always count as well, but rarely have a quota."""
     return {name: amount for name, amount in demand.items() if name in covered or "/" in name}

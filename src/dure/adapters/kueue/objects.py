@@ -29,6 +29,11 @@ class ResourceGroup(msgspec.Struct, frozen=True):
     flavors: tuple[FlavorQuotas, ...] = ()
 
 
+class Preemption(msgspec.Struct, frozen=True, rename="camel"):
+    within_cluster_queue: str = "Never"
+    reclaim_within_cohort: str = "Never"
+
+
 class QueueSpec(msgspec.Struct, frozen=True, rename="camel"):
     """`cohort` is the name that v1beta1 has for `cohortName`."""
 
@@ -37,6 +42,7 @@ class QueueSpec(msgspec.Struct, frozen=True, rename="camel"):
     cohort: str = ""
     queueing_strategy: str = "BestEffortFIFO"
     stop_policy: str = "None"
+    preemption: Preemption = Preemption()
 
 
 class Used(msgspec.Struct, frozen=True):
@@ -93,11 +99,23 @@ class PodSet(msgspec.Struct, frozen=True):
     template: PodTemplate = PodTemplate()
 
 
+class ClassRef(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
 class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """`priorityClassName` is what v1beta1 has for `priorityClassRef`."""
+
     queue_name: str = ""
     pod_sets: tuple[PodSet, ...] = ()
     priority: int = 0
     active: bool = True
+    priority_class_ref: ClassRef = ClassRef()
+    priority_class_name: str = ""
+
+    @property
+    def class_name(self) -> str:
+        return self.priority_class_ref.name or self.priority_class_name
 
 
 class Admission(msgspec.Struct, frozen=True, rename="camel"):

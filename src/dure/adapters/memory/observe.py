@@ -10,6 +10,7 @@ from dure.adapters.memory.world import Work, World
 from dure.model.cluster import ClusterState, PodPhase
 from dure.model.report import Observed
 from dure.model.units import Instant
+from dure.model.workload import WorkloadType
 
 
 def state(world: World) -> ClusterState:
@@ -64,6 +65,7 @@ def observed(world: World, work: Work) -> Observed:
     here = [world.pods[name] for name in work.pods]
     phases = Counter(pod.phase for pod in here)
     waiting = next((pod.message for pod in here if pod.phase is PodPhase.PENDING and pod.message), "")
+    answers = work.desired.spec.type is WorkloadType.SERVING
     return Observed(
         uid=work.desired.uid,
         workload=work.desired.spec.name,
@@ -76,8 +78,8 @@ def observed(world: World, work: Work) -> Observed:
         started_s=work.started_s,
         finished_s=work.finished_s,
         done_s=work.safe_s(world.now_s),
-        requests=int(work.requests),
-        requests_good=int(work.requests_good),
+        requests=int(work.requests) if answers else None,
+        requests_good=int(work.requests_good) if answers else None,
         lost=work.lost,
         message=waiting or work.message,
     )

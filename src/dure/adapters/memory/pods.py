@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from dure.adapters.kube import names
 from dure.adapters.memory import chance, serving
 from dure.adapters.memory.laws import Laws
 from dure.adapters.memory.world import Kind, Work, World
+from dure.adapters.podspec import rules_of, template_of
 from dure.model.cluster import Node, Pod, PodPhase
 from dure.model.decision import Bind
 from dure.model.report import Desired
@@ -161,6 +163,9 @@ def speed_of(desired: Desired, class_name: str) -> float:
 def _create_pod(world: World, work: Work, index: int, message: str = "") -> str:
     spec, placement = work.desired.spec, work.desired.placement
     alone = spec.type is WorkloadType.SERVING
+    namespace = names.namespace_of(spec.tenant)
+    template = template_of(spec.template)
+    labels = {**template.labels, names.UID: work.desired.uid, names.WORKLOAD: spec.name, names.TENANT: spec.tenant}
     pod = Pod(
         name=pod_name(work.desired, index),
         uid=work.desired.uid,
@@ -180,6 +185,11 @@ def _create_pod(world: World, work: Work, index: int, message: str = "") -> str:
         checkpoint_s=spec.checkpoint_s,
         created_s=world.now_s,
         message=message,
+        namespace=namespace,
+        labels=labels,
+        selector=template.selector,
+        tolerations=template.tolerations,
+        rules=rules_of(template.affinity, template.spread, namespace, labels),
     )
     world.put_pod(pod)
     return pod.name

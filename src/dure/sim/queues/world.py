@@ -14,14 +14,25 @@ from dataclasses import dataclass, field
 import msgspec
 
 from dure.model.units import Instant, Seconds
-from dure.route.reroute import Move
-from dure.route.situation import Alternative, Candidate, Changes, Choice, Figures, Lane, Running, Situation, Waiting
+from dure.route.reroute import Plan
+from dure.route.situation import (
+    Alternative,
+    Candidate,
+    Changes,
+    Choice,
+    Figures,
+    Lane,
+    Order,
+    Running,
+    Situation,
+    Waiting,
+)
 from dure.sim.queues.mix import Mix, MixJob
 
 SLOT = "slot"
 WHOLE = 1000
 Policy = Callable[[Candidate, Situation], Choice]
-Again = Callable[[tuple[Candidate, ...], Situation], tuple[Move, ...]]
+Again = Callable[[tuple[Candidate, ...], Situation], Plan]
 # Changing queues needs another environment, hence another Job.
 _CREATED_ANEW = Changes(env={"RUN_ENV": "other"})
 
@@ -96,6 +107,13 @@ class _Queue:
     slowdown: float
     waiting: list[_Job] = field(default_factory=list)
     running: list[_Job] = field(default_factory=list)
+    order: Order = Order.FIRST_COME
+
+    def sort(self) -> None:
+        if self.order is Order.LONGEST_FIRST:
+            self.waiting.sort(key=lambda job: (-job.spec.run_s[self.name], job.created_s))
+        else:
+            self.waiting.sort(key=lambda job: job.created_s)
 
 
 class World:
@@ -174,6 +192,7 @@ class World:
 
     def _admit(self) -> None:
         for queue in self._queues.values():
+            queue.sort()
             while queue.waiting and len(queue.running) < queue.slots:
                 job = queue.waiting.pop(0)
                 job.started_s = job.seen_s = self._now
@@ -197,12 +216,7 @@ class World:
     def _look_again(self) -> None:
         if self._again is None:
             return
-        waiting = {
-            job.spec.name: (queue, job)
-            for queue in self._queues.values()
-            for job in queue.waiting
-            if job.candidate.light
-        }
+        waiting = {job.spec.name: (queue, job) for queue in self._queues.values() for job in queue.waiting}
         if not waiting:
             return
         asked = tuple(
@@ -211,20 +225,24 @@ class World:
             )
             for _, job in waiting.values()
         )
-        for move in self._again(asked, self._situation()):
+        found = self._again(asked, self._situation())
+        for move in found.moves:
             queue, job = waiting[move.job]
             queue.waiting.remove(job)
             job.queue = move.to_queue
             job.moves += 1
             job.created_s = self._now
             self._queues[job.queue].waiting.append(job)
+        for name, order in found.orders.items():
+            self._queues[name].order = order
         self._admit()
 
     def _situation(self) -> Situation:
         lanes, figures = {}, {}
         for queue in self._queues.values():
             running = tuple(
-                Running(job.spec.name, {SLOT: WHOLE}, self._believed_end(queue, job)) for job in queue.running
+                Running(job.spec.name, {SLOT: WHOLE}, self._believed_end(queue, job), self._believed_pace(job))
+                for job in queue.running
             )
             waiting = tuple(
                 Waiting(job.spec.name, {SLOT: WHOLE}, self._believed(queue, job), job.created_s)
@@ -232,7 +250,15 @@ class World:
             )
             quiet = len(queue.nodes) if self._laws.aware and queue.slowdown > 1 else 0
             lanes[queue.name] = Lane(
-                queue.name, {SLOT: queue.slots * WHOLE}, running, waiting, 0.0, quiet, queue.slowdown
+                queue.name,
+                {SLOT: queue.slots * WHOLE},
+                running,
+                waiting,
+                0.0,
+                quiet,
+                queue.slowdown,
+                queue.order,
+                orderable=True,
             )
             free = {SLOT: (queue.slots - len(queue.running)) * WHOLE}
             figures[queue.name] = Figures(queue.name, free, len(queue.waiting), len(queue.running))
@@ -242,8 +268,13 @@ class World:
         return job.spec.run_s[queue.name] + self._laws.turnaround_s
 
     def _believed_end(self, queue: _Queue, job: _Job) -> Instant:
-        slower = queue.slowdown if self._laws.aware and queue.nodes[job.node] > 1 else 1.0
-        return max(self._now, job.started_s + self._believed(queue, job) * slower)
+        """What it has done is known, at the pace it had; what is left is believed, at the pace it has."""
+        done = job.actual[queue.name] - job.left_s + (self._now - job.seen_s) / job.pace
+        left = self._believed(queue, job) - done
+        return self._now + max(0.0, left) * self._believed_pace(job)
+
+    def _believed_pace(self, job: _Job) -> float:
+        return job.pace if self._laws.aware else 1.0
 
     def _push(self, at_s: Instant, version: int, job: _Job) -> None:
         heapq.heappush(self._events, (at_s, next(self._count), version, job))

@@ -56,7 +56,7 @@ function showFigures(status, totals) {
   setText(byId("carbon-note"), totals.power_w ? `${number(totals.power_w / 1000)} kW` : "");
   const slo = totals.slo_attainment;
   setText(byId("slo"), slo === undefined || slo === null ? "–" : percent(slo));
-  setText(byId("slo-note"), slo === undefined || slo === null ? "no requests yet" : "of requests within their promise");
+  setText(byId("slo-note"), slo === undefined || slo === null ? "no requests measured" : "of requests within their promise");
   setText(byId("used"), deviceCount(totals.used_milli));
   setText(byId("used-unit"), `of ${totals.devices ?? 0}`);
   setText(byId("used-note"), `${totals.running ?? 0} running, ${totals.starting ?? 0} starting, ${(totals.held ?? 0) + (totals.pending ?? 0)} waiting`);

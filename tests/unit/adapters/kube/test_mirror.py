@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 import httpx2
 import msgspec
+import pytest
 
 from dure.adapters.kube.mirror import Mirror
-from dure.adapters.kube.objects import Plain
+from dure.adapters.kube.objects import KubePod, Plain
 from dure.adapters.kube.rest import Api
+from dure.model.errors import Temporary
 
 Answer = Callable[[], httpx2.Response]
 
@@ -101,3 +103,32 @@ def test_an_answer_to_a_write_is_seen_at_once_and_never_brings_back_what_was_del
 
 def _plain(name: str, version: int) -> Plain:
     return msgspec.convert(thing(name, version), Plain)
+
+
+def test_a_bookmark_whose_lists_are_null_moves_the_version_on() -> None:
+    bare = {"metadata": {"resourceVersion": "9"}, "spec": {"containers": None}}
+    script = Script([listed(5)], [streamed(("BOOKMARK", bare)), streamed(("ADDED", thing("a", 10)))])
+    http = httpx2.Client(transport=httpx2.MockTransport(script), base_url="http://127.0.0.1")
+    mirror = Mirror(Api(http), "/pods", KubePod, lambda: None)
+    mirror.start()
+    assert script.over.wait(30.0)
+    mirror.stop()
+    mirror.join()
+    http.close()
+    assert script.versions[:2] == ["5", "9"]
+
+
+def test_a_kind_that_the_server_does_not_know_counts_as_empty_only_where_that_is_fine() -> None:
+    def unknown(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(404, json={"message": "the server could not find the requested resource"})
+
+    with httpx2.Client(transport=httpx2.MockTransport(unknown), base_url="http://127.0.0.1") as http:
+        spared = Mirror(Api(http), "/things", Plain, lambda: None, optional=True)
+        spared.start()
+        spared.wait_synced(30.0)
+        assert spared.objects() == {}
+        needed = Mirror(Api(http), "/things", Plain, lambda: None)
+        with pytest.raises(Temporary):
+            needed.wait_synced(0.0)
+        spared.stop()
+        spared.join()

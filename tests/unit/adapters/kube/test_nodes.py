@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from dure.adapters.kube.affinity import matches
 from dure.adapters.kube.instances import with_instances
 from dure.adapters.kube.nodes import node_of
 from dure.adapters.kube.objects import KubeNode, KubePod
 from dure.adapters.kube.pods import classes_by_resource, pod_of
 from dure.adapters.kube.quantity import mib, milli
+from dure.adapters.podspec import rules_of
 from dure.files.builtin import catalogue
 from dure.model.cluster import Node, NodePhase
 from dure.model.errors import InvalidInput
@@ -103,6 +105,11 @@ def test_a_forged_description_is_not_believed() -> None:
 )
 def test_node_affinity_means_what_kubernetes_says(expression: dict[str, object], holds: bool) -> None:
     assert matches([{"matchExpressions": [expression]}], "n", {"zone": "a", "gpus": "8"}) is holds
+
+
+def matches(terms: list[Any], name: str, labels: dict[str, str]) -> bool:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return rules_of({"nodeAffinity": required}, (), "default", {}).admit(name, labels)
 
 
 def test_an_empty_term_matches_nothing_and_terms_are_alternatives() -> None:

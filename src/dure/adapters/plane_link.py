@@ -1,0 +1,37 @@
+"""Which way to the plane an address means: `http(s)://` is a long poll, `grpc(s)://` a stream.
+
+Called by `dure agent`. gRPC is loaded only for those who use it.
+"""
+
+from __future__ import annotations
+
+from dure.adapters.plane_http import HttpPlane, join_over_http
+from dure.model.errors import InvalidInput
+from dure.ports import PlaneLink
+
+
+def open_link(url: str, cluster: str, credential: str, *, ca: str = "") -> PlaneLink:
+    """`ca` is a file with the authority that signed the plane's certificate; the system's ones if empty."""
+    if _streamed(url):
+        from dure.adapters.plane_grpc import GrpcPlane
+
+        return GrpcPlane(url, cluster, credential, ca=ca)
+    return HttpPlane(url, cluster, credential, ca=ca)
+
+
+def join(url: str, cluster: str, token: str, *, ca: str = "") -> str:
+    """Exchange a one-time token for this cluster's own credential."""
+    if _streamed(url):
+        from dure.adapters.plane_grpc import join_over_grpc
+
+        return join_over_grpc(url, cluster, token, ca=ca)
+    return join_over_http(url, cluster, token, ca=ca)
+
+
+def _streamed(url: str) -> bool:
+    scheme = url.partition("://")[0]
+    if scheme not in ("http", "https", "grpc", "grpcs"):
+        raise InvalidInput(
+            f"'{url}' is no address of a plane", remedy="Write http://, https://, grpc:// or grpcs:// HOST:PORT."
+        )
+    return scheme.startswith("grpc")

@@ -1,0 +1,28 @@
+"""What a member cluster's agent is told when it joins: its own credential, and what the fleet says of its cluster."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dure.model.catalogue import Catalogue
+from dure.model.fleet import ClusterSpec
+
+
+class Membership(msgspec.Struct, frozen=True):
+    """What a member is told of itself: its pools, and the classes and models it may meet."""
+
+    spec: ClusterSpec
+    catalogue: Catalogue
+
+
+class Credential(msgspec.Struct, frozen=True):
+    cluster: str
+    credential: str
+
+
+class JoinToken(msgspec.Struct, frozen=True):
+    """Shown once; nobody can read it again."""
+
+    cluster: str
+    token: str
+    expires_s: float

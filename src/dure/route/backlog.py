@@ -1,0 +1,60 @@
+"""What waits in all queues, as one thing that can be rearranged: who stands where, and when each queue is done.
+
+Used by `reroute` to try many arrangements. A queue whose jobs all ask for the same is played as slots, in
+O(waiting x log slots); any other as `forecast` does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+
+from dure.model.units import Instant, Seconds
+from dure.route.amounts import Amounts
+from dure.route.forecast import crowding, play, slots_of
+from dure.route.situation import Candidate, Lane, Order, Situation, Waiting
+
+Queues = Mapping[str, tuple[Waiting, ...]]
+
+
+class Backlog:
+    """The queues as they are; `done_s` answers for any other content of one of them."""
+
+    def __init__(self, situation: Situation, movable: Iterable[Candidate]) -> None:
+        self.now_s = situation.now_s
+        self.lanes: Mapping[str, Lane] = situation.lanes
+        self.waiting: dict[str, tuple[Waiting, ...]] = {name: lane.waiting for name, lane in self.lanes.items()}
+        entering: dict[str, list[Amounts]] = {}
+        for job in movable:
+            for one in job.alternatives:
+                entering.setdefault(one.lane, []).append(one.demand)
+        self._slots = {name: slots_of(lane, entering.get(name, ())) for name, lane in self.lanes.items()}
+
+    def arranged(self, lane: str, jobs: Iterable[Waiting], order: Order) -> tuple[Waiting, ...]:
+        """The jobs as this queue would serve them; one that may not be reordered keeps its own order."""
+        found = self.lanes[lane]
+        return tuple(sorted(jobs, key=(order if found.orderable else found.order).rank))
+
+    def done_s(self, lane: str, waiting: tuple[Waiting, ...], *, calm: bool = False) -> Instant:
+        """When the last of them, and of what runs there, ends; `calm` as if nobody slowed anybody down."""
+        found, slots = self.lanes[lane], self._slots[lane]
+        slower = 1.0 if calm else crowding(found, len(waiting))
+        running = [held.until_s(self.now_s, slower) for held in found.running]
+        if slots:
+            return _last(running, self.now_s, found.hidden_s, slots, [job.run_s * slower for job in waiting])
+        ends = (span.finish_s for span in play(found, self.now_s, waiting).values())
+        return max((*running, *ends), default=self.now_s)
+
+    def ends(self, lane: str, waiting: tuple[Waiting, ...]) -> dict[str, Instant]:
+        return {job: span.finish_s for job, span in play(self.lanes[lane], self.now_s, waiting).items()}
+
+
+def _last(running: list[Instant], now_s: Instant, hidden_s: Seconds, slots: int, run_s: list[Seconds]) -> Instant:
+    last, begin = max(running, default=now_s), now_s + hidden_s
+    free = [max(begin, until) for until in running] + [begin] * (slots - len(running))
+    heapq.heapify(free)
+    for one in run_s:
+        until = free[0] + one
+        heapq.heapreplace(free, until)
+        last = max(last, until)
+    return last
