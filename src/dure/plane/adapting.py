@@ -16,7 +16,7 @@ from dure.model.policy import Verb
 from dure.model.report import Report
 from dure.model.units import HOUR_S, WHOLE_MILLI, Instant
 from dure.model.weights import HISTORY_SETTING, WEIGHTS_SETTING, WeightHistory, WeightPoint
-from dure.model.workload import Phase, WorkloadType
+from dure.model.workload import Phase, WorkloadStatus, WorkloadType
 from dure.place.adapt import Window
 from dure.place.learn import Learning, Memory, learn
 from dure.place.settings import settings_of
@@ -78,14 +78,23 @@ class Adapting:
         self._seen.charges(draft)
         spec, status, uid = draft.before.spec, draft.status, draft.before.uid
         if spec.type is WorkloadType.SERVING:
-            before = self._served.get(uid, (draft.before.status.requests, draft.before.status.requests_good))
-            self._seen.requests(status.requests - before[0], status.requests_good - before[1])
-            self._served[uid] = (status.requests, status.requests_good)
-            if status.phase.ended:
-                del self._served[uid]
+            before = self._served.pop(uid, None) or _served(draft.before.status)
+            after = _served(status)
+            # Nobody counts the requests of some services: nothing is learned from those.
+            if before is not None and after is not None:
+                self._seen.requests(after[0] - before[0], after[1] - before[1])
+            if after is not None and not status.phase.ended:
+                self._served[uid] = after
         elif spec.deadline_s is not None and status.phase.ended and status.phase is not Phase.CANCELLED:
             met = status.phase is Phase.DONE and (status.finished_s or now_s) <= status.submitted_s + spec.deadline_s
             self._seen.deadline(met)
+
+
+def _served(status: WorkloadStatus) -> tuple[int, int] | None:
+    """All and timely requests so far, where somebody counts them."""
+    if status.requests is None or status.requests_good is None:
+        return None
+    return status.requests, status.requests_good
 
 
 class _Seen:

@@ -8,9 +8,9 @@ import pytest
 from dure.model.cluster import VNodePool
 from dure.model.demand import Demand
 from dure.model.report import Report
-from dure.model.snapshot import Weights
 from dure.model.tariff import Capacity
 from dure.model.tenant import Tenant
+from dure.model.weights import Weights
 from dure.model.workload import AcceptedClass, Phase, Workload, WorkloadRecord, WorkloadStatus, WorkloadType
 from dure.plane.outlook import LOOK_S, Outlook, Rules, calls_for_decision, outlook
 

@@ -54,6 +54,7 @@ class KubeCluster:
         self.nodes = Mirror(api, "/api/v1/nodes", KubeNode, self._note_change)
         self.pods = Mirror(api, "/api/v1/pods", KubePod, self._note_change)
         self.jobs = Mirror(api, "/apis/batch/v1/jobs", KubeJob, self._note_change, names.UID)
+        self.deployments = Mirror(api, "/apis/apps/v1/deployments", Plain, self._note_change, names.UID)
         self.placements = Mirror(
             api, f"/apis/{names.API_VERSION}/{crds.PLACEMENTS}", KubePlacement, self._note_change
         )
@@ -84,8 +85,8 @@ class KubeCluster:
 
     @property
     def _mirrors(self) -> tuple[Mirror[Any], ...]:
-        own = (self.nodes, self.pods, self.jobs, self.placements, self.budgets, self.priorities)
-        return (*own, self.slices, self.claims, self.classes)
+        own = (self.nodes, self.pods, self.jobs, self.deployments, self.placements)
+        return (*own, self.budgets, self.priorities, self.slices, self.claims, self.classes)
 
     def begin(self) -> None:
         """Begin to watch; until the first lists are here every cycle is `Temporary`."""

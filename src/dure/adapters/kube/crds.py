@@ -56,6 +56,7 @@ def _placement() -> Json:
         "properties": {
             "phase": _TEXT,
             "applied": _WHOLE,
+            "deployed": _WHOLE,
             "lost": _TEXT,
             "lostGeneration": _WHOLE,
             "doneSeconds": {"type": "number"},

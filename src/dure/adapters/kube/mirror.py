@@ -49,7 +49,7 @@ class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "
     cursor: str = ""
 
 
-class _Page(msgspec.Struct):
+class Page(msgspec.Struct):
     metadata: _ListMeta
     items: tuple[msgspec.Raw, ...] = ()
 
@@ -183,7 +183,7 @@ class Mirror(Generic[K]):
         cursor = version = ""
         while True:
             params = {"limit": str(PAGE), **self._selector, **({"continue": cursor} if cursor else {})}
-            page = self._api.get(self.path, _Page, **params)
+            page = self._api.get(self.path, Page, **params)
             for raw in page.items:
                 one = msgspec.json.decode(raw, type=self._kind)
                 found[one.metadata.key] = one

@@ -32,7 +32,7 @@ def rules() -> list[Json]:
         _rule("", ["pods/status"], ["patch"]),
         _rule("", ["events"], ["create"]),
         _rule("", ["namespaces", "services"], _APPLY),
-        _rule("apps", ["deployments"], _APPLY),
+        _rule("apps", ["deployments"], ["list", "watch", *_APPLY]),
         _rule("policy", ["poddisruptionbudgets"], ["list", "watch"]),
         _rule("resource.k8s.io", ["resourceslices", "deviceclasses"], ["list", "watch"]),
         _rule("resource.k8s.io", ["resourceclaims"], ["list", "watch", "patch"]),

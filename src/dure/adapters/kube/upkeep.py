@@ -53,7 +53,9 @@ class Upkeep:
             self._delete_jobs(desired, up_to=generation)
         elif int(placement.status.get("applied", 0)) < generation:
             self._make(placement, desired)
-        elif desired.spec.type is not WorkloadType.SERVING:
+        elif desired.spec.type is WorkloadType.SERVING:
+            self._keep_serving(placement, desired)
+        else:
             self._look_after(placement, desired)
         self._tell(placement.metadata.key)
 
@@ -123,7 +125,7 @@ class Upkeep:
         """The objects of this generation, once nothing of an earlier one runs any more."""
         cluster, generation = self._cluster, desired.placement.generation
         if desired.spec.type is WorkloadType.SERVING:
-            self._apply_serving(placement, desired)
+            self.write_status(placement, {"applied": generation, "deployed": self._apply_serving(placement, desired)})
         else:
             self._delete_jobs(desired, up_to=generation - 1)
             if self._older_pods(desired):
@@ -131,15 +133,25 @@ class Upkeep:
             body = manifests.job(desired, self._owner(placement), self._ask(desired))
             path = f"/apis/batch/v1/namespaces/{placement.metadata.namespace}/jobs/{manifests.job_name(desired)}"
             cluster.jobs.note(cluster.api.apply(path, body, KubeJob))
-        fresh = {} if desired.spec.type is WorkloadType.SERVING else _FRESH
-        self.write_status(placement, {**fresh, "applied": generation})
+            self.write_status(placement, {**_FRESH, "applied": generation})
 
-    def _apply_serving(self, placement: KubePlacement, desired: Desired) -> None:
+    def _keep_serving(self, placement: KubePlacement, desired: Desired) -> None:
+        """A Deployment that somebody deleted or changed is made again what it should be; the server counts."""
+        found = self._cluster.deployments.get(placement.metadata.key)
+        if found is not None and found.metadata.deletion_timestamp is not None:
+            return
+        if found is None or found.metadata.generation != placement.status.get("deployed"):
+            self.write_status(placement, {"deployed": self._apply_serving(placement, desired)})
+
+    def _apply_serving(self, placement: KubePlacement, desired: Desired) -> int:
+        """Rolled by its own controller, the new replicas before the old ones go. Answers the generation it has."""
         api, namespace, name = self._cluster.api, placement.metadata.namespace, placement.metadata.name
         owner = self._owner(placement)
         body = manifests.deployment(desired, owner, self._ask(desired))
-        api.apply(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}", body, Plain)
+        made = api.apply(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}", body, Plain)
+        self._cluster.deployments.note(made)
         api.apply(f"/api/v1/namespaces/{namespace}/services/{name}", manifests.service(desired, owner), Plain)
+        return made.metadata.generation
 
     def _ask(self, desired: Desired) -> manifests.Ask:
         cluster = self._cluster

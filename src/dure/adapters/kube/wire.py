@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import socket
 import ssl
+import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -38,6 +39,8 @@ class Wire:
         self._tls = tls if secure else None
         self._timeout_s = timeout_s
         self._idle: collections.deque[socket.socket] = collections.deque()
+        self._session: ssl.SSLSession | None = None
+        self._first = threading.Lock()
         self._closed = False
 
     def post(self, path: str, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> Answer:
@@ -53,7 +56,7 @@ class Wire:
             answer = self._try(kept, data)
             if answer is not None:
                 return answer
-        answer = self._try(self._open(), data)
+        answer = self._try_new(data)
         if answer is None:
             raise Broken("the server closed the connection")
         return answer
@@ -69,11 +72,24 @@ class Wire:
         except IndexError:
             return None
 
+    def _try_new(self, data: bytes) -> Answer | None:
+        """The first of many that come at once goes alone: the others resume its session, without certificates."""
+        if self._unknown():
+            with self._first:
+                if self._unknown():
+                    return self._try(self._open(), data)
+        return self._try(self._open(), data)
+
+    def _unknown(self) -> bool:
+        return self._tls is not None and self._session is None
+
     def _open(self) -> socket.socket:
         try:
             plain = socket.create_connection((self._host, self._port), self._timeout_s)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._tls.wrap_socket(plain, server_hostname=self._host) if self._tls else plain
+            if self._tls is None:
+                return plain
+            return self._tls.wrap_socket(plain, server_hostname=self._host, session=self._session)
         except (OSError, ssl.SSLError) as error:
             raise Broken(str(error)) from error
 
@@ -95,6 +111,8 @@ class Wire:
         except (OSError, ValueError) as error:
             conn.close()
             raise Broken(str(error) or type(error).__name__) from error
+        if self._session is None and isinstance(conn, ssl.SSLSocket):
+            self._session = conn.session
         if keep and not self._closed:
             self._idle.append(conn)
         else:
