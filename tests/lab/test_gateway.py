@@ -285,6 +285,18 @@ def test_two_gateways_at_once_create_each_job_once(hub: Cluster) -> None:
     hub.kubectl("delete", "jobs", "--all", "--wait=true")
 
 
+def test_without_an_api_server_the_answer_is_to_try_again_and_nothing_is_lost(
+    hub: Cluster, gateway: tuple[Gateway, httpx.Client]
+) -> None:
+    _, client = gateway
+    hub.kill("kube-apiserver")
+    refused = submit(client, job("later", run_s=1))
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
+    hub.start("kube-apiserver")
+    assert submit(client, job("later", run_s=1)).status_code == 201
+    hub.api.until(f"{JOBS}/later", has_condition("Complete"), what="the job after the API server came back")
+
+
 def test_a_namespace_without_a_local_queue_is_named(gateway: tuple[Gateway, httpx.Client]) -> None:
     lost = job("lost")
     lost["metadata"]["namespace"] = "kube-public"

@@ -25,6 +25,8 @@ from dure.ports import Clock
 
 TIME_COLUMNS = ("datetime_utc", "datetime", "timestamp", "time", "date")
 TIMEOUT_S = 10.0
+# A source that has failed is left alone for this long: nobody should wait for it in every turn.
+RETRY_S = 60.0
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -46,20 +48,25 @@ class Source:
         self._headers = dict(headers or {})
         self._client = client
         self._kept: Table | None = None
+        self._failed_s: Instant | None = None
 
     def table(self) -> Table | None:
-        """The newest figures; None once those at hand are older than `stale_s` and the source does not answer."""
+        """The newest figures; None while there are none to believe and the source does not answer.
+
+        A file that was never there, or figures that cannot be read at first sight, are the owner's to mend: raised.
+        """
         now_s = self._clock.now()
-        kept = self._kept
-        if kept is not None and now_s - kept.fetched_s < self._fresh_s:
-            return kept
-        try:
-            self._kept = _parsed(self.where, self._read(), now_s)
-        except (Temporary, NotFound):
-            if kept is None:
-                raise
-            return kept if now_s - kept.fetched_s <= self._stale_s else None
-        return self._kept
+        if self._kept is not None and now_s - self._kept.fetched_s < self._fresh_s:
+            return self._kept
+        if self._failed_s is None or now_s - self._failed_s >= RETRY_S:
+            try:
+                self._kept, self._failed_s = _parsed(self.where, self._read(), now_s), None
+                return self._kept
+            except (Temporary, NotFound, InvalidInput) as error:
+                if self._kept is None and not isinstance(error, Temporary):
+                    raise
+                self._failed_s = now_s
+        return self._kept if self._kept is not None and now_s - self._kept.fetched_s <= self._stale_s else None
 
     def _read(self) -> bytes:
         if not self.where.startswith(("http://", "https://")):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from dure.agent.tidy import Tidy
 from dure.agent.view import devices_of, warm_models
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, VNodePool
@@ -52,6 +53,7 @@ class Agent:
         self._unsent: list[Decision] = []
         self._packed = ""
         self._memory = Memory()
+        self._tidy = Tidy(catalogue)
         self._survey = Survey(catalogue, self.pools)
         self._conflicted = False
         self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
@@ -75,6 +77,8 @@ class Agent:
             # A cluster that lives on may have changed while we acted: what was packed is an older one.
             again = self._conflicted or (changed and self._live)
             self._packed = "" if again else state.version
+        if self._make_tidy(state):
+            changed, state = True, self.cluster.fetch_state()
         self._report(state, self.cluster.fetch_observed() if changed else observed)
         return changed
 
@@ -115,6 +119,13 @@ class Agent:
         for _ in self._each(self._explain, holds):
             pass
         return acted
+
+    def _make_tidy(self, state: ClusterState) -> bool:
+        evicts = self._tidy.step(state, self._memory)
+        if evicts:
+            self.cluster.evict(evicts)
+            self._unsent.extend(evicts)
+        return bool(evicts)
 
     def _each(self, do: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
         return self._lanes.map(do, items) if self._lanes is not None else map(do, items)

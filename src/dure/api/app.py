@@ -17,7 +17,7 @@ from dure.api.backend import Backend
 from dure.api.gate import Gate
 from dure.api.metrics import Metrics
 from dure.api.pulse import Pulse
-from dure.api.routes import agents, documents, fleet, health, journal, workloads
+from dure.api.routes import agents, documents, fleet, health, journal, shadow, workloads
 from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
 
@@ -44,6 +44,7 @@ def create_app(
             *workloads.HANDLERS,
             *fleet.HANDLERS,
             *journal.HANDLERS,
+            *shadow.HANDLERS,
             *documents.HANDLERS,
             *health.HANDLERS,
             *agents.HANDLERS,

@@ -74,7 +74,11 @@ def command(
             journal.add(key, cell)
         if (name, seed) not in bounds:
             bounds[name, seed] = _bound(fleet_nodes, listed, seed, until) if bound else None
-        done.append((_row(name, policy, seed, until, cell, bounds[name, seed]), cell))
+        row = _row(name, policy, seed, until, cell, bounds[name, seed])
+        if bound:
+            # Of whoever refuses nothing before this row's first refusal.
+            row["kept_bound_pct"] = _bound(fleet_nodes, listed, seed, until, cell.kept)
+        done.append((row, cell))
     result = Result("pack", [row for row, _ in done], _summary([row for row, _ in done]))
     emit(result, as_json=as_json, report=report, figures=_figures(done) if report else ())
 
@@ -123,10 +127,10 @@ def _measure(policy: str, nodes: list[TraceNode], pods: list[TracePod], seed: in
     return replay(policy, fleet_of(nodes), pods, seed, until / 100, fleet_of(seen))
 
 
-def _bound(nodes: list[TraceNode], pods: list[TracePod], seed: int, until: int) -> float:
+def _bound(nodes: list[TraceNode], pods: list[TracePod], seed: int, until: int, kept: int = 0) -> float:
     fleet = fleet_of(nodes)
     order = arrival_order(pods, fleet.capacity_milli, seed, until / 100)
-    return round(bound_pct(fleet, [fleet.ask(pods[i]) for i in order]), 3)
+    return round(bound_pct(fleet, [fleet.ask(pods[i]) for i in order], kept), 3)
 
 
 def _row(name: str, policy: str, seed: int, until: int, cell: Cell, bound: float | None) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Hosts of one model are pooled, pods may be split, and single devices are cut by any pattern of fractions that fits;
 each of these only helps the packer, so the optimum bounds every policy, also one that moves pods. Nodes without a pod
-that names models are pooled all together.
+that names models are pooled all together. The tighter bound is for whoever refuses nothing before some arrival: the
+plain one reaches its figure by turning away awkward pods, which a packer that takes whatever fits never may.
 """
 
 from __future__ import annotations
@@ -21,17 +22,24 @@ from dure.pack.cutting import knapsack, unroll
 
 _ROUNDS = 400
 
+# Worse than leaving any pod out: the gain of one is at most some thousands.
+_STAND_IN = -100_000.0
 
-def bound_pct(fleet: Fleet, arrived: Sequence[Ask]) -> float:
-    """The largest share of the fleet's devices, in percent, that any packing of these asks can allocate."""
-    program = _Program(fleet, Counter(ask for ask in arrived if ask.pieces))
+
+def bound_pct(fleet: Fleet, arrived: Sequence[Ask], kept: int = 0) -> float:
+    """The largest share of the fleet's devices, in percent, that any packing of these asks can allocate.
+
+    With `kept`, any packing that holds all of the first so many asks: whoever refuses nothing before that point.
+    """
+    must = Counter(ask for ask in arrived[:kept] if ask.pieces)
+    program = _Program(fleet, Counter(ask for ask in arrived if ask.pieces), must)
     return 100.0 * program.solve() / fleet.capacity_milli
 
 
 class _Program:
     """Columns: amount of each shape on each type (first), then cutting patterns per type as they are found."""
 
-    def __init__(self, fleet: Fleet, counts: Counter[Ask]) -> None:
+    def __init__(self, fleet: Fleet, counts: Counter[Ask], must: Counter[Ask]) -> None:
         every = (1 << len(fleet.models)) - 1
         self.typed = any(ask.types & every != every for ask in counts)
         self.types = len(fleet.models) if self.typed else 1
@@ -40,8 +48,10 @@ class _Program:
         self.highs.setOptionValue("output_flag", False)
         self.highs.setOptionValue("threads", 1)
         self.highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
+        self.counts = counts
         self._add_rows(fleet, counts)
         self._add_shapes(counts)
+        self._oblige(must)
 
     def solve(self) -> float:
         for _ in range(_ROUNDS):
@@ -80,6 +90,12 @@ class _Program:
                     entries[self.devices[typ]] = float(ask.pieces)
                     entries |= {row: 1.0 for width, row in self.wide[typ].items() if width <= ask.pieces}
                 self._column(float(ask.pieces * ask.milli), entries)
+
+    def _oblige(self, must: Counter[Ask]) -> None:
+        """What must be held; a dear stand-in keeps the program solvable until enough patterns are found."""
+        for ask, amount in sorted(must.items()):
+            self.highs.changeRowBounds(self.supply[ask], float(amount), float(self.counts[ask]))
+            self._column(_STAND_IN, {self.supply[ask]: 1.0})
 
     def _add_patterns(self, duals: NDArray[np.float64]) -> bool:
         found = False

@@ -18,7 +18,8 @@ from dure.model.accelerator import Geometry
 from dure.pack.ask import slice_ask
 from dure.pack.codes import CUT
 from dure.pack.grid import Grid, Host, Part
-from dure.pack.slots import layout_values, layouts, steps
+from dure.pack.mix import Mix
+from dure.pack.slots import layouts, steps
 from dure.pack.worth import Hardware
 
 _GPU = "A100-SXM4-80GB"
@@ -54,15 +55,24 @@ def sample(table: Geometry, devices: int, seed: int) -> list[int]:
 
 
 def _ours(table: Geometry, devices: int, wanted: list[int], batch: bool) -> int:
+    """A batch is known in full, so it is its own demand mix; one by one the mix is learned as slices come."""
     part = Part(mem=80 * 1024, bw=1000, home=CUT, modes=1 << CUT)
     hosts = [Host(1 << 20, 1 << 20, 0, (part,))] * devices
-    values = tuple(layout_values(table, Counter(wanted)))
-    hardware = Hardware((devices,), 1, 1 << 20, steps=(steps(table),), slots=(8,), layouts=(values,))
-    grid = Grid(hosts, hardware)
+    hardware = Hardware((devices,), 1, 1 << 20, steps=(steps(table),), slots=(8,), geometries=(table,))
     largest = sorted(wanted, key=lambda i: (-table.profiles[i].slots, -table.profiles[i].compute_slices, i))
     order = largest if batch else wanted
     asks = [slice_ask(0, 0, index, table.profiles[index].slots * 125, 1) for index in order]
-    seats = grid.seat_all(asks)
+    if batch:
+        mix = Mix()
+        for ask in asks:
+            mix.add(ask.shape)
+        seats = Grid(hosts, hardware, mix=mix).seat_all(asks)
+    else:
+        grid = Grid(hosts, hardware)
+        seats = []
+        for ask in asks:
+            seats.append(grid.seat(ask))
+            grid.arrived([ask])
     return sum(table.profiles[i].slots for i, seat in zip(order, seats, strict=True) if seat is not None)
 
 

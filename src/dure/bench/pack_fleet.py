@@ -17,7 +17,7 @@ from dure.pack.codes import CUT, NEVER, WHOLE, Ints
 from dure.pack.grid import Grid, Host, Part, Seat
 from dure.pack.kernels import node_cost
 from dure.pack.mix import Mix
-from dure.pack.slots import free_starts, layout_values, steps
+from dure.pack.slots import free_starts, steps
 from dure.pack.worth import Hardware, WorthSettings
 
 MIG_POLICIES = ("dure", "firstfit", "bestfit", "fgd")
@@ -96,7 +96,7 @@ def _mig_fleet(
         hardware_of(hosts, len(_CLASSES)),
         steps=tuple(_lowest_steps(table) if lowest else steps(table) for table in tables),
         slots=(8, 8),
-        layouts=tuple(tuple(layout_values(table, {})) for table in tables),
+        geometries=tuple(tables),
     )
     return hosts, hardware, mig_ask
 

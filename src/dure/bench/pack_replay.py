@@ -20,12 +20,13 @@ POLICIES = ("dure", "dure+moves", "fgd", "bestfit", "random")
 USUAL = ("dure", "fgd", "bestfit", "random")
 
 # Moves are for demands that are worth one, and for one in a hundred of the pods that run.
-_WORTH_MOVING = 800
+_WORTH_MOVING = 300
 _MOVES_PER_POD = 0.01
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """What one replay gave. `curve` is the allocation in percent at each whole percent arrived."""
+    """What one replay gave. `curve` is the allocation in percent at each whole percent arrived; `kept` is how many
+    pods were placed before the first was refused."""
 
     alloc_pct: float
     frag_pct: float
@@ -35,6 +36,7 @@ class Cell(msgspec.Struct, frozen=True):
     seconds: float
     curve: tuple[float, ...]
     moves: int = 0
+    kept: int = 0
 
 
 def replay(policy: str, fleet: Fleet, pods: Sequence[TracePod], seed: int, until: float, shuffled: Fleet) -> Cell:
@@ -138,4 +140,5 @@ def _cell(nodes: Ints, demand: Ints, capacity: int, until: float, frag: float, s
         seconds=round(seconds, 4),
         moves=moves,
         curve=curve,
+        kept=int(failures[0]) if failures.size else int(nodes.size),
     )

@@ -20,6 +20,8 @@ from dure.place.solver import Search
 SLOTS_PER_HOUR = 4
 REPLAN_EVERY = SLOTS_PER_HOUR
 HOLD_FACTOR = 20.0
+# A job that would come late is worth this many times the usual search for room among those who wait.
+RESCUE = 15
 
 
 class Jobs(msgspec.Struct, frozen=True):
@@ -137,13 +139,13 @@ class _Planner:
         for j in moving:
             if self.start[j] >= 0:
                 self._unbook(j)
-        chosen, region, start = self._improved(moving, slot)
+        chosen, region, start = self._improved(moving, slot, RESCUE if fresh else 1)
         for at, j in enumerate(moving):
             if chosen[at] >= 0:
                 self._book(j, int(region[at]), int(start[at]))
         return bool((chosen >= 0).all())
 
-    def _improved(self, moving: Longs, slot: int) -> tuple[Longs, Longs, Longs]:
+    def _improved(self, moving: Longs, slot: int, effort: int) -> tuple[Longs, Longs, Longs]:
         jobs = self.jobs
         length, width = jobs.length[moving], jobs.width[moving]
         slack = jobs.latest[moving] - slot
@@ -156,7 +158,7 @@ class _Planner:
         for at, j in enumerate(moving):
             if self.start[j] >= 0:
                 begin[at] = inst.first[at] + self.region[j] * (slack[at] + 1) + self.start[j] - slot
-        search = Search(iterations_per_job=self.iterations)
+        search = Search(iterations_per_job=effort * self.iterations)
         chosen = improve(inst, begin, np.zeros(inst.options), search, self.seed)
         placed = np.maximum(chosen, 0)
         return chosen, inst.option[placed, 0].astype(np.int64), inst.option[placed, 2].astype(np.int64) + slot

@@ -45,6 +45,8 @@ def command() -> None:
 @click.option("--no-moves", is_flag=True, help="Never move a job that waits.")
 @click.option("--no-order", is_flag=True, help="Never put a queue into another order than first come.")
 @click.option("--name", default="dure", show_default=True, help="Marks its jobs; two gateways need two names.")
+@click.option("--dispatch", is_flag=True, help="Name MultiKueue's worker clusters by money and carbon.")
+@click.option("--carbon-price", default=0.0, show_default=True, help="Price of a gram of CO2, for --dispatch.")
 @click.option("--open", "everybody", is_flag=True, help="Callers without a token act as the gateway itself.")
 @click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="Folder for audit and durations.")
 def serve(**given: Any) -> None:
@@ -57,7 +59,7 @@ def serve(**given: Any) -> None:
     from dure.adapters.kueue.board import connect
     from dure.gateway.process import Gateway
     from dure.gateway.settings import Settings
-    from dure.route import reroute
+    from dure.route import dispatch, reroute
     from dure.route.accepts import LightRule
     from dure.web.queues import gateway_pages
 
@@ -71,6 +73,8 @@ def serve(**given: Any) -> None:
         fail_open=not given["fail_closed"],
         moves=not given["no_moves"],
         name=given["name"],
+        dispatches=given["dispatch"],
+        dispatching=dispatch.Settings(per_gram=given["carbon_price"]),
         reroute=reroute.Settings(orders=not given["no_order"]),
     )
     api = connect(given["kubeconfig"], given["context"])

@@ -12,6 +12,8 @@ from dure.cli.documents import file_option, read_workloads
 from dure.cli.output import kilograms, moment, money, output_options, print_data, print_table
 from dure.cli.state import state_option
 
+TERMS = ("ENERGY", "CO2 COST", "SLA", "REWORK", "MOVE", "WARM", "DATA")
+
 
 @click.command()
 @file_option
@@ -48,13 +50,20 @@ def _show(plan: dict[str, Any], *, wide: bool) -> None:
         "CO2 COST",
         "SLA",
         "REWORK",
-        "REUSE",
+        "MOVE",
+        "WARM",
+        "DATA",
         "TOTAL",
         "WHY NOT",
     ]
     rows = [_row(option, plan["now_s"]) for option in plan["options"]]
-    keep = [index for index, title in enumerate(header) if wide or title not in ("CO2 COST", "REWORK")]
+    # A term that is nothing everywhere says nothing: it is shown with -o wide.
+    keep = [index for index, title in enumerate(header) if wide or title not in TERMS or _told(rows, index)]
     print_table([header[index] for index in keep], [[row[index] for index in keep] for row in rows])
+
+
+def _told(rows: list[list[str]], index: int) -> bool:
+    return any(row[index] not in ("-", money(0)) for row in rows)
 
 
 def _row(option: dict[str, Any], now_s: float) -> list[str]:
@@ -63,8 +72,7 @@ def _row(option: dict[str, Any], now_s: float) -> list[str]:
     place = [f"{option['cluster']}/{option['pool']}", option["class_name"] + spot]
     verdict = option["verdict"]
     if verdict.get("reason") and not bill:
-        return ["", *place, *["-"] * 9, f"{verdict['reason']}: {_clash(verdict)}"]
-    reuse = bill.get("warm_saved", 0) + bill.get("data_saved", 0)
+        return ["", *place, *["-"] * 11, f"{verdict['reason']}: {_clash(verdict)}"]
     return [
         "*" if option.get("chosen") else "",
         *place,
@@ -75,7 +83,9 @@ def _row(option: dict[str, Any], now_s: float) -> list[str]:
         money(bill.get("carbon", 0)),
         money(bill.get("sla", 0)),
         money(bill.get("rework", 0)),
-        money(-reuse),
+        money(bill.get("migration", 0)),
+        money(-bill.get("warm_saved", 0)),
+        money(-bill.get("data_saved", 0)),
         money(option.get("total_micros", 0)),
         f"{verdict['reason']}: {_clash(verdict)}" if verdict.get("reason") else "",
     ]

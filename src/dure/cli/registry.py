@@ -49,6 +49,7 @@ COMMANDS: dict[str, Entry] = {
     "advise": Entry("dure.cli.advise", "What to rent for a model; what the fleet could save.", PEOPLE),
     "gateway": Entry("dure.cli.gateway", "Choose Kueue queues for Jobs.", PROCESS),
     "whatif": Entry("dure.cli.whatif", "The same workloads in a changed world, side by side.", BRAIN),
+    "shadow": Entry("dure.cli.shadow", "Another policy beside the live one, acting on nothing.", BRAIN),
     "bench": Entry("dure.cli.bench", "Measure Dure against named opponents.", PEOPLE),
 }
 ALIASES: dict[str, tuple[str, ...]] = {"ps": ("get", "workloads")}

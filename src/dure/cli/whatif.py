@@ -29,6 +29,10 @@ def command(
 ) -> None:  # fmt: skip
     """Replay what was submitted with a change; cost, CO2, SLA and waiting side by side. Nothing is touched.
 
+    Replayed are the workloads a running Dure has recorded since then, at the times they were submitted, with their
+    tenants, quotas and budgets of the fleet file, through the same agents and placement in virtual time, once as it
+    is and once changed. Node failures and spot reclaims are drawn anew from the seed, the same in both worlds.
+
     \b
     Example:
       dure whatif --set cloud-us.price=1.5x --since 24h

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dure.adapters.memory.carbon import MemoryCarbon
 from dure.adapters.memory.cluster import MemoryCluster
-from dure.adapters.memory.prices import MemoryPrices
 from dure.agent.loop import Agent
+from dure.embedded.sources import carbon_of, prices_of
 from dure.model.catalogue import Catalogue
 from dure.model.errors import Conflict
 from dure.model.fleet import Fleet
@@ -55,10 +54,8 @@ class EmbeddedWorld:
             for spec in fleet.clusters
             if spec.info.name in self.clusters
         ]
-        grids = sorted({spec.info.grid for spec in fleet.clusters})
-        observer = Observer(
-            store, fleet, catalogue, MemoryPrices(fleet, seed=seed), MemoryCarbon(grids, seed=seed), seed
-        )
+        prices, carbon = prices_of(fleet, clock, seed), carbon_of(fleet, clock, seed)
+        observer = Observer(store, fleet, catalogue, prices, carbon, seed)
         self.plane = Plane(observer, place, clock, holder, lease_clock or clock)
         self.desk = Desk(observer, clock, speed)
         for tenant in fleet.tenants:

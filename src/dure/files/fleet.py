@@ -47,7 +47,7 @@ from dure.files.tenant import TENANT
 from dure.files.yaml import Value
 from dure.model.accelerator import AcceleratorProfile, ShareMode
 from dure.model.cluster import ClusterInfo
-from dure.model.fleet import ClusterSpec, Connect, Fleet, PoolSpec
+from dure.model.fleet import ClusterSpec, Connect, Fleet, PoolSpec, SeriesSource
 from dure.model.money import Rates
 from dure.model.tariff import Capacity, Tariff, Weekly
 
@@ -178,6 +178,18 @@ def _retimed(pool: PoolSpec, cluster: str, zone: str, shift: Callable[[Weekly, s
 
 CLUSTER = Record("A member cluster.", (*_INFO_KEYS, _CONNECT_KEY, _POOLS_KEY), _cluster, _cluster_taken)
 
+_SOURCE_KEYS = (
+    Key("from", Text(longest=2000), "A .csv, .csv.gz, .json or .parquet file, or a URL.", "where", required=True),
+    Key("columns", MapOf(Text(longest=200)), "Column of each grid or cluster/pool whose name differs."),
+    Key("fresh", Quantity(DURATION), "Read again after this long; 1h if left out.", "fresh_s"),
+    Key("stale", Quantity(DURATION), "Not believed after this long without an answer; 6h if left out.", "stale_s"),
+)
+_SOLD = Key("capacity", Choice(Capacity), "Which price the figures are; 'spot' if left out.")
+CARBON_SOURCE = Record("Grid intensity in g/kWh over time, one column per grid.", _SOURCE_KEYS, SeriesSource)
+PRICE_SOURCE = Record(
+    "Prices per device and hour over time, one column per cluster/pool.", (*_SOURCE_KEYS, _SOLD), SeriesSource
+)
+
 SPEC = Record(
     "What the fleet is made of.",
     (
@@ -191,6 +203,8 @@ SPEC = Record(
             "What a tonne of CO2 equivalent counts for.",
             "carbon_micros_per_kg",
         ),
+        Key("carbonSource", CARBON_SOURCE, "Where carbon figures come from.", "carbon_source"),
+        Key("priceSource", PRICE_SOURCE, "Where prices that change come from.", "price_source"),
         Key("demo", Flag(), "Marks invented figures, which Dure then shows as such."),
         Key("clusters", ListOf(CLUSTER, unique="name", least=1), "Member clusters.", required=True),
         Key("tenants", ListOf(TENANT, unique="name"), "Tenants of the fleet."),
@@ -220,8 +234,8 @@ def make(metadata: dict[str, Any], spec: dict[str, Any]) -> Fleet:
 
 
 def _spec_taken(fleet: Fleet) -> dict[str, Any]:
-    plain = [key for key in SPEC.keys if key.name in ("currency", "carbonPrice", "demo", "tenants", "policies")]
-    taken = changed(fleet, tuple(plain))
+    made = ("clusters", "exchange", "classes")
+    taken = changed(fleet, tuple(key for key in SPEC.keys if key.name not in made))
     taken["clusters"] = tuple(_repriced(cluster, fleet.currency, "") for cluster in fleet.clusters)
     if fleet.rates.per_unit:
         taken["exchange"] = fleet.rates.per_unit

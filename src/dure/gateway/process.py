@@ -15,6 +15,7 @@ from dure.adapters.kueue.board import Board
 from dure.adapters.kueue.objects import Workload
 from dure.gateway.app import create_app
 from dure.gateway.desk import Desk
+from dure.gateway.dispatcher import Dispatcher
 from dure.gateway.journal import Journal
 from dure.gateway.ledger import Ledger
 from dure.gateway.memory import Memory
@@ -51,6 +52,7 @@ class Gateway:
         self.board = Board(api, self.ledger, self._finished, self._wake.set)
         self.desk = Desk(api, self.board, self.ledger, settings, self.journal, self.memory, time.time)
         self.mover = Mover(self.desk)
+        self.dispatcher = Dispatcher(self.board, settings)
         self.app = create_app(self.desk, Doorman(api, everybody=everybody), pages)
         self._server = Server(self.app)
         self._thread = threading.Thread(target=self._look_again, name="dure-mover", daemon=True)
@@ -78,9 +80,10 @@ class Gateway:
     def _look_again(self) -> None:
         """At once after a change, but not more often than every `look_again_s`."""
         while not self._stopped.is_set():
-            self._wake.wait()
+            self._wake.wait(self.dispatcher.pause_s)
             self._wake.clear()
             try:
+                self.dispatcher.turn(time.time())
                 self.mover.turn()
             except DureError as error:
                 _log.warning("looking again failed", error=str(error))

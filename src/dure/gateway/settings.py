@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from dure.model.units import Seconds
-from dure.route import chain, earliest_finish, reroute, seed
+from dure.route import chain, dispatch, earliest_finish, reroute, seed
 from dure.route.accepts import LightRule
 from dure.route.policies import DEFAULT
 
@@ -28,3 +28,5 @@ class Settings(msgspec.Struct, frozen=True):
     finish: earliest_finish.Settings = earliest_finish.Settings()
     chain: chain.Settings = chain.Settings()
     reroute: reroute.Settings = reroute.Settings()
+    dispatches: bool = False
+    dispatching: dispatch.Settings = dispatch.Settings()

@@ -47,6 +47,19 @@ class ClusterSpec(msgspec.Struct, frozen=True):
     pools: tuple[PoolSpec, ...]
 
 
+class SeriesSource(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file or URL with figures over time. `columns` maps a grid or 'cluster/pool' to its column where names differ.
+
+    Read again after `fresh_s`; while the source is away the last figures serve until `stale_s`.
+    """
+
+    where: str
+    columns: dict[str, str] = {}
+    fresh_s: Seconds = 3600.0
+    stale_s: Seconds = 6 * 3600.0
+    capacity: Capacity = Capacity.SPOT
+
+
 class Fleet(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     clusters: tuple[ClusterSpec, ...]
@@ -57,6 +70,8 @@ class Fleet(msgspec.Struct, frozen=True, omit_defaults=True):
     carbon_micros_per_kg: Micros = 0
     classes: dict[str, AcceleratorProfile] = {}
     demo: bool = False
+    price_source: SeriesSource | None = None
+    carbon_source: SeriesSource | None = None
 
     def cluster(self, name: str) -> ClusterSpec | None:
         return next((cluster for cluster in self.clusters if cluster.info.name == name), None)

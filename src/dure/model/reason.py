@@ -26,6 +26,7 @@ class Reason(enum.StrEnum):
     CARBON_BUDGET_EXCEEDED = "CarbonBudgetExceeded"
     FAIR_SHARE = "FairShare"
     PREEMPTED = "Preempted"
+    QUOTA_RECLAIMED = "QuotaReclaimed"
     ISOLATION_TIER = "IsolationTier"
     GANG_INCOMPLETE = "GangIncomplete"
     DEADLINE_UNREACHABLE = "DeadlineUnreachable"
@@ -64,6 +65,7 @@ REMEDIES: dict[Reason, str] = {
     Reason.CARBON_BUDGET_EXCEEDED: "Raise the tenant's carbon budget or wait for a greener hour or grid.",
     Reason.FAIR_SHARE: "The tenant is above its fair share while others wait; it follows in turn.",
     Reason.PREEMPTED: "A higher priority took the place; the workload is queued again by itself.",
+    Reason.QUOTA_RECLAIMED: "It ran on another tenant's quota, which its owner needs; it is queued again by itself.",
     Reason.ISOLATION_TIER: "Use a pool whose devices are not shared, or lower the tenant's isolation tier.",
     Reason.GANG_INCOMPLETE: "All members must fit at once; make the gang smaller or free more devices.",
     Reason.DEADLINE_UNREACHABLE: "Extend the deadline, accept a faster class, or raise the priority.",

@@ -6,8 +6,6 @@ say what each fraction is worth in devices; a knapsack over those prices then va
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import highspy
 import numpy as np
 from numba import njit
@@ -18,16 +16,19 @@ from dure.pack.codes import WHOLE
 Floats = NDArray[np.float64]
 
 
-def remainder_values(demand: Mapping[int, float]) -> Floats:
-    """Value in whole devices of every remainder 0..1000, given the demand per size of fraction (thousandths)."""
-    sizes = np.array(sorted(s for s, amount in demand.items() if 0 < s < WHOLE and amount > 0), np.int64)
+def remainder_values(sizes: NDArray[np.int64], amounts: Floats, reach: Floats) -> Floats:
+    """Value in whole devices of every remainder 0..1000, one row for each level of host CPU that is left.
+
+    `amounts` is the demand for each of the sorted `sizes` (thousandths of a device); `reach[level, i]` is the part of
+    the demand for `sizes[i]` whose host CPU such a level can give.
+    """
     if sizes.size == 0:
-        return np.where(np.arange(WHOLE + 1) == WHOLE, 1.0, 0.0)
-    amounts = np.array([demand[int(s)] for s in sizes])
+        return np.tile(np.where(np.arange(WHOLE + 1) == WHOLE, 1.0, 0.0), (reach.shape[0], 1))
     prices = _dual_prices(sizes, amounts / amounts.sum())
-    values, _ = knapsack(sizes, prices, WHOLE)
-    scaled: Floats = np.minimum(values / max(values[WHOLE], 1e-9), 1.0)
-    return scaled
+    top = max(knapsack(sizes, prices, WHOLE)[0][WHOLE], 1e-9)
+    rows = [knapsack(sizes, prices * part, WHOLE)[0] / top for part in reach]
+    values: Floats = np.minimum(np.array(rows), 1.0)
+    return values
 
 
 def _dual_prices(sizes: NDArray[np.int64], amounts: Floats) -> Floats:

@@ -2,8 +2,8 @@
 
 A plan is made on a copy of the cluster by the same seating as live packing, and is worth only while `still_valid`
 says so on a newer state. Moves follow the rules of `clearing.may_move`: serving warms up its replacement first,
-training moves at a checkpoint, nobody loses more pods than the budget of a tenant allows. Pure; the agent's
-period does not call it yet.
+training moves at a checkpoint, nobody loses more pods than the budget of a tenant allows. Pure;
+called by the agent's period.
 """
 
 from __future__ import annotations

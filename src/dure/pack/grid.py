@@ -93,7 +93,8 @@ class Grid:
     def learn(self) -> Worth:
         """Turn the mix as it is now into prices."""
         self._own()
-        self.priced = worth(self.mix.shares(), self.mix.typical(), self.hardware, self.settings)
+        idle = self.idle_by_type() if self._next_lesson else ()
+        self.priced = worth(self.mix.shares(), self.mix.typical(), self.hardware, self.settings, idle)
         t = self.priced.tables
         commit.recount(self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals)
         self.index.seen[:] = -1
@@ -101,6 +102,13 @@ class Grid:
         seen = self.mix.arrivals
         self._next_lesson = seen + min(max(32, seen // 2), self.settings.lesson)
         return self.priced
+
+    def idle_by_type(self) -> list[float]:
+        """Idle devices of each type."""
+        homes = np.repeat(self.hosts[:, H_TYPE], self.hosts[:, H_SIZE])
+        idle = self.priced.tables.idles[homes, self.devs[:, D_CODE]]
+        by_type = np.bincount(homes, weights=idle, minlength=len(self.hardware.devices)) / WHOLE
+        return [float(count) for count in by_type]
 
     def until_lesson(self) -> int:
         """How many more arrivals before the prices should be made anew."""

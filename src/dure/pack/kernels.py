@@ -17,6 +17,7 @@ from numba import njit
 
 from dure.pack.codes import (
     BINS,
+    CORE_PRICE,
     COUNT,
     CPU,
     CUT,
@@ -97,7 +98,7 @@ def host_cost(
         if gap <= 0:
             break
         short += gap
-    cost += short * (1000 // BINS)
+    cost += short * CORE_PRICE
     ram = (scal[RAM_PER_DEVICE] * idle >> SHIFT) - mem
     if ram > 0:
         cost += ram * scal[RAM_PRICE] >> 10

@@ -15,7 +15,7 @@ from dure.model.cluster import ClusterState, Node, Pod
 from dure.pack.codes import WHOLE
 from dure.pack.mix import Mix, Shape
 from dure.pack.plain import PlainTables, plain_tables
-from dure.pack.slots import layout_values, steps
+from dure.pack.slots import steps
 from dure.pack.worth import USUAL, Hardware, Worth, WorthSettings, worth
 
 _LESSON = 512
@@ -78,15 +78,15 @@ def hardware_of(state: ClusterState, catalogue: Catalogue) -> tuple[Hardware, tu
     for node in state.nodes:
         for device in node.devices:
             devices[classes.index(device.class_name)] += 1
-    tables, slots, values = [], [], []
+    tables, slots, narrow = [], [], []
     for name in classes:
         known = catalogue.classes.get(name)
         geometry = (known.mig or known.vnpu) if known else None
-        narrow = geometry is not None and geometry.slots <= _WIDEST_GEOMETRY
-        ways, worths = _slot_tables(geometry) if geometry is not None and narrow else ((), ())
-        tables.append(ways)
-        values.append(worths)
-        slots.append(geometry.slots if geometry is not None and narrow else 0)
+        if geometry is not None and geometry.slots > _WIDEST_GEOMETRY:
+            geometry = None
+        tables.append(_steps(geometry) if geometry is not None else ())
+        narrow.append(geometry)
+        slots.append(geometry.slots if geometry is not None else 0)
     widest = max((len(node.devices) for node in state.nodes), default=1)
     hardware = Hardware(
         devices=tuple(devices),
@@ -95,14 +95,14 @@ def hardware_of(state: ClusterState, catalogue: Catalogue) -> tuple[Hardware, tu
         wide_cpu=tuple(sorted({node.cpu_milli for node in state.nodes if len(node.devices) == widest})),
         steps=tuple(tables),
         slots=tuple(slots),
-        layouts=tuple(values),
+        geometries=tuple(narrow),
     )
     return hardware, classes
 
 
 @lru_cache(maxsize=64)
-def _slot_tables(geometry: Geometry) -> tuple[tuple[tuple[int, ...], ...], tuple[float, ...]]:
-    return steps(geometry), tuple(layout_values(geometry, {}))
+def _steps(geometry: Geometry) -> tuple[tuple[int, ...], ...]:
+    return steps(geometry)
 
 
 def shape_of(pod: Pod, catalogue: Catalogue, classes: tuple[str, ...]) -> Shape:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from dure.pack.codes import (
     BINS,
+    CORE_PRICE,
     CUT0,
     RAM_PER_DEVICE,
     RAM_PRICE,
@@ -58,7 +59,7 @@ def potential(t: PlainTables, node: PlainNode) -> int:
     total = sum(values[code] for code in node.codes)
     total += (rates[-1] * idle >> SHIFT) - rates[whole]
     short = sum(max(0, (rho * idle >> SHIFT) - node.cpu) for rho in t.scal[RHO : RHO + BINS])
-    total += short * (1000 // BINS)
+    total += short * CORE_PRICE
     ram = (t.scal[RAM_PER_DEVICE] * idle >> SHIFT) - node.mem
     if ram > 0:
         total += ram * t.scal[RAM_PRICE] >> 10

@@ -9,12 +9,14 @@ Cost: O(types x cpu levels x codes), a few milliseconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dure.model.accelerator import Geometry
 from dure.pack.codes import (
     BINS,
     CODES,
@@ -38,6 +40,8 @@ from dure.pack.codes import (
 )
 from dure.pack.mix import Shape
 
+Floats = NDArray[np.float64]
+
 MICRO = 1_000_000
 RATE = (1 << SHIFT) / 1000
 
@@ -45,7 +49,7 @@ RATE = (1 << SHIFT) / 1000
 class WorthSettings(msgspec.Struct, frozen=True):
     """Weights of the terms of a node's potential, in devices."""
 
-    remainder: float = 6.0
+    remainder: float = 8.0
     ram_per_gib: float = 0.008
     broken_node: float = 0.2
     type_price: float = 16.0
@@ -56,9 +60,9 @@ class WorthSettings(msgspec.Struct, frozen=True):
     guard: float = 50.0
     guard_margin: float = 1.2
     guard_reserve: float = 1.0
-    guard_spread: float = 2.0
+    guard_spread: float = 3.0
     isolation: float = 1.0
-    lesson: int = 2000
+    lesson: int = 500
     shapes: int = 192
 
 
@@ -74,7 +78,7 @@ class Hardware(msgspec.Struct, frozen=True):
     wide_cpu: tuple[int, ...] = ()
     steps: tuple[tuple[tuple[int, ...], ...], ...] = ()
     slots: tuple[int, ...] = ()
-    layouts: tuple[tuple[float, ...], ...] = ()
+    geometries: tuple[Geometry | None, ...] = ()
 
 
 class Tables(NamedTuple):
@@ -109,21 +113,29 @@ class Worth(msgspec.Struct, frozen=True):
 Shares = list[tuple[Shape, float]]
 
 
-def worth(shares: Shares, typical: Shares, hw: Hardware, settings: WorthSettings = USUAL) -> Worth:
-    """Price everything by the mix: `shares` is all of it, `typical` its frequent part without memory."""
+def worth(
+    shares: Shares, typical: Shares, hw: Hardware, settings: WorthSettings = USUAL, idle_now: Sequence[float] = ()
+) -> Worth:
+    """Price everything by the mix: `shares` is all of it, `typical` its frequent part without memory.
+
+    `idle_now` is how many devices of each type are idle; without it the whole fleet counts as idle.
+    """
     types = len(hw.devices)
     levels = np.array(sorted({s.cpu for s, _ in typical}), np.int64)
     idle = _idle(hw)
     value, slope, bonus = _fragments(typical, levels, hw, idle)
-    # The solver and the compiler behind it take a second to load: not before the first prices are needed.
+    # The solver and the compiler behind them take a second to load: not before the first prices are needed.
+    from dure.pack.carving import mask_values
     from dure.pack.cutting import remainder_values
 
-    remainders = remainder_values(_fraction_demand(shares))
+    remainders = remainder_values(*_fraction_demand(shares, levels))
     for typ in range(types):
         value[typ, :, : WHOLE + 1] -= settings.remainder * remainders
-        kept = hw.layouts[typ] if hw.layouts else ()
-        value[typ, :, CUT0 : CUT0 + len(kept)] -= settings.remainder * np.array(kept)
-    slope -= settings.type_price * type_prices(shares, hw, settings)[:, None]
+        geometry = hw.geometries[typ] if hw.geometries else None
+        if geometry is not None:
+            kept = mask_values(geometry, *_slice_demand(shares, levels, typ, len(geometry.profiles)))
+            value[typ, :, CUT0 : CUT0 + kept.shape[1]] -= settings.remainder * kept
+    slope -= settings.type_price * type_prices(shares, idle_now or hw.devices, settings)[:, None]
     tiers, wide_shares = _wide_tiers(shares, hw)
     scal = np.zeros(SCALARS, np.int64)
     scal[RAM_PER_DEVICE] = round(_ram_per_device(shares) * RATE)
@@ -160,7 +172,7 @@ def _idle(hw: Hardware) -> NDArray[np.int32]:
 
 def _fragments(
     typical: Shares, levels: NDArray[np.int64], hw: Hardware, idle: NDArray[np.int32]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Floats]:
     """Expected fragmentation split into parts: per device, per idle device of the node, per number of whole ones."""
     types = len(hw.devices)
     value = np.zeros((types, levels.size + 1, CODES))
@@ -191,12 +203,27 @@ def _fragments(
     return value, slope, bonus
 
 
-def _fraction_demand(shares: Shares) -> dict[int, float]:
-    demand: dict[int, float] = {}
-    for shape, share in shares:
-        if shape.pieces == 1 and shape.profile < 0 and 0 < shape.milli < WHOLE:
-            demand[shape.milli] = demand.get(shape.milli, 0.0) + share
-    return demand
+def _fraction_demand(shares: Shares, levels: Ints) -> tuple[NDArray[np.int64], Floats, Floats]:
+    """Sizes of the fractions asked for, how much of each, and which part of that each level of host CPU can serve."""
+    asked = [(s, p) for s, p in shares if s.pieces == 1 and s.profile < 0 and 0 < s.milli < WHOLE]
+    sizes = np.array(sorted({shape.milli for shape, _ in asked}), np.int64)
+    columns = [(shape.cpu, int(np.searchsorted(sizes, shape.milli)), share) for shape, share in asked]
+    return sizes, *_served(columns, levels, sizes.size)
+
+
+def _slice_demand(shares: Shares, levels: Ints, typ: int, profiles: int) -> tuple[Floats, Floats]:
+    """The same for the slot profiles of one type."""
+    asked = [(s, p) for s, p in shares if 0 <= s.profile < profiles and s.types >> typ & 1]
+    return _served([(shape.cpu, shape.profile, share) for shape, share in asked], levels, profiles)
+
+
+def _served(asked: Sequence[tuple[int, int, float]], levels: Ints, kinds: int) -> tuple[Floats, Floats]:
+    """From (host CPU, kind, share): the demand by kind, and the part of it that each level can serve."""
+    by_level = np.zeros((levels.size + 1, kinds))
+    for cpu, kind, share in asked:
+        by_level[min(int(np.searchsorted(levels, cpu)) + 1, levels.size), kind] += share
+    served = np.cumsum(by_level, axis=0)
+    return served[-1], served / np.maximum(served[-1], 1e-12)
 
 
 def _host_ratios(shares: Shares, settings: WorthSettings) -> NDArray[np.int64]:
@@ -222,21 +249,19 @@ def _ram_per_device(shares: Shares) -> int:
     return round(sum(s.mem * p for s, p in shares if s.devices > 0) / devices) if devices > 0 else 0
 
 
-def type_prices(shares: Shares, hw: Hardware, settings: WorthSettings) -> NDArray[np.float64]:
-    """How sought after each type is by demand that names types: its part of the demand over that of the devices."""
-    types = len(hw.devices)
+def type_prices(shares: Shares, idle: Sequence[float], settings: WorthSettings) -> Floats:
+    """How sought after each type is by demand that names types: what will come of it until the fleet is full, spread
+    over the idle devices it accepts, for each idle device of the type."""
+    types = len(idle)
     every = (1 << types) - 1
-    total = sum(s.devices * p for s, p in shares)
+    total = max(sum(s.devices * p for s, p in shares), 1e-9)
     sought = np.zeros(types)
     for shape, share in shares:
         if shape.devices <= 0 or shape.types & every == every:
             continue
-        allowed = [t for t in range(types) if shape.types >> t & 1 and hw.devices[t]]
-        room = sum(hw.devices[t] for t in allowed)
-        for t in allowed:
-            sought[t] += shape.devices * share * hw.devices[t] / room
-    capacity = np.array(hw.devices) / max(1, sum(hw.devices))
-    return np.minimum(settings.type_cap, sought / max(total, 1e-9) / np.maximum(capacity, 1e-9))
+        allowed = [t for t in range(types) if shape.types >> t & 1]
+        sought[allowed] += shape.devices * share / total * sum(idle) / max(sum(idle[t] for t in allowed), 1.0)
+    return np.minimum(settings.type_cap, sought)
 
 
 def _wide_tiers(shares: Shares, hw: Hardware) -> tuple[Ints, tuple[float, ...]]:

@@ -26,6 +26,7 @@ from dure.place.candidate import Candidate, Cycle
 from dure.place.instance import Floats, Longs
 from dure.place.option import Option
 from dure.place.plain import plain_insert
+from dure.place.reclaim import reclaims
 from dure.place.solve import PLAIN_OPTIONS, solve
 
 WAITS_ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR)
@@ -41,7 +42,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 def place(snapshot: Snapshot) -> tuple[Decision, ...]:
-    """A Place or a Hold for every workload that waits, in the order in which they were let in."""
+    """A Place or a Hold for every workload that waits, in the order in which they were let in; then who leaves."""
     waiting = tuple(record for record in snapshot.records if record.status.phase.waits)
     if not waiting:
         return ()
@@ -53,7 +54,8 @@ def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     cycle = Cycle(snapshot, awake)
     batch = batch_of(cycle, awake)
     chosen = _solved(cycle, batch)
-    return (*(_decision(cycle, batch, job, int(chosen[job])) for job in batch.order), *asleep)
+    decisions = tuple(_decision(cycle, batch, job, int(chosen[job])) for job in batch.order)
+    return (*decisions, *asleep, *reclaims(snapshot, decisions))
 
 
 def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]:

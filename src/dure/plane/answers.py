@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dure.model.answer import Line, Option, Plan, Why, line
+from dure.model.bill import Bill
 from dure.model.decision import Hold, JournalEntry, Place
 from dure.model.money import show
 from dure.model.reason import Reason, Verdict
@@ -76,7 +77,7 @@ def _lines(status: WorkloadStatus, journal: tuple[JournalEntry, ...], currency: 
         return ()
     home = status.placement
     where = f"{home.cluster}/{home.pool}"
-    chosen = Line(where, f"chosen: {show(home.bill.total, currency)} in all, {home.bill.carbon_g / 1000:.1f} kg CO2")
+    chosen = Line(where, f"chosen: {_in_terms(home.bill, currency)}")
     waits = tuple(
         line(verdict)
         for entry in reversed(journal)
@@ -84,6 +85,21 @@ def _lines(status: WorkloadStatus, journal: tuple[JournalEntry, ...], currency: 
         for verdict in entry.decision.verdicts
     )[:4]
     return (chosen, *waits, *(line(verdict) for verdict in placed.others))
+
+
+_TERMS = (
+    ("price", "direct", 1), ("energy", "energy", 1), ("CO2 price", "carbon", 1), ("SLA risk", "sla", 1),
+    ("spot rework", "rework", 1), ("move", "migration", 1), ("warm model", "warm_saved", -1),
+    ("data there", "data_saved", -1),
+)  # fmt: skip
+
+
+def _in_terms(bill: Bill, currency: str) -> str:
+    """The total and every term of it that is not nothing."""
+    parts = [f"{name} {show(sign * getattr(bill, field))}" for name, field, sign in _TERMS if getattr(bill, field)]
+    split = f" ({', '.join(parts)})" if parts else ""
+    grams = "unknown" if bill.carbon_unknown else f"{bill.carbon_g / 1000:.1f} kg"
+    return f"{show(bill.total, currency)} in all{split}, CO2 {grams}"
 
 
 def _since(record: WorkloadRecord, journal: tuple[JournalEntry, ...]) -> Instant:

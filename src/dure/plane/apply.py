@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from dure.model.decision import Decision, Hold, JournalEntry, Place
+from dure.model.decision import Decision, Hold, JournalEntry, Place, Reclaim
 from dure.model.event import Event, Level
 from dure.model.money import show
 from dure.model.reason import Verdict
+from dure.model.report import Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
+from dure.plane.fold import fold, leave
 from dure.ports import Change, Charge
 
 # Running workloads are billed at least this often.
@@ -64,11 +66,21 @@ class Draft:
         )
 
 
+def folded(drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant) -> None:
+    """Let every draft take in what its cluster last reported."""
+    by_cluster = {report.cluster: report for report in reports}
+    seen = {(report.cluster, one.uid): one for report in reports for one in report.observed}
+    for draft in drafts:
+        record, home = draft.before, draft.status.placement
+        if home is not None:
+            draft.status = fold(record, by_cluster.get(home.cluster), seen.get((home.cluster, record.uid)), now_s)
+
+
 def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: str, now_s: Instant) -> None:
     """Write each decision into its draft; a Hold for the same reasons as before changes nothing."""
     by_name = {draft.before.name: draft for draft in drafts}
     for decision in decisions:
-        draft = by_name[decision.workload] if isinstance(decision, (Place, Hold)) else None
+        draft = by_name[decision.workload] if isinstance(decision, (Place, Hold, Reclaim)) else None
         if draft is None:
             continue
         status = _next(draft.status, decision, now_s)
@@ -97,6 +109,8 @@ def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> Workloa
             requests_good_before=status.requests_good,
             message="",
         )
+    if isinstance(decision, Reclaim):
+        return leave(status, now_s, decision.reason.detail, decision.reason.reason)
     if not isinstance(decision, Hold):
         return status
     same = _codes(decision.verdicts) == _codes(status.held)

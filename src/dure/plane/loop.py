@@ -10,15 +10,13 @@ from collections.abc import Callable, Sequence
 
 from dure.model.decision import Decision
 from dure.model.errors import Conflict
-from dure.model.report import Report
 from dure.model.snapshot import Snapshot, digest
-from dure.model.units import Instant
 from dure.plane.adapting import Adapting
-from dure.plane.apply import Draft, decided
+from dure.plane.apply import Draft, decided, folded
 from dure.plane.billing import billed
-from dure.plane.fold import fold
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
+from dure.plane.shadow import Beside
 from dure.ports import Clock
 
 LEASE_S = 30.0
@@ -36,7 +34,7 @@ class Plane:
         self.clock = clock
         self.holder = holder
         self.lease_clock = lease_clock
-        self.adapting = Adapting(self.store)
+        self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
@@ -54,7 +52,7 @@ class Plane:
         now_s = self.clock.now()
         reports = self.store.list_reports()
         drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
-        self._fold(drafts, reports, now_s)
+        folded(drafts, reports, now_s)
         records = tuple(draft.record for draft in drafts if not draft.rests(now_s))
         seen = outlook(records, reports, self.observer.rules(), now_s, AWAY_S)
         wanted = calls_for_decision(self._seen, seen)
@@ -62,7 +60,9 @@ class Plane:
             snapshot = self.observer.snapshot(now_s, records, reports)
             billed(drafts, snapshot)
             if wanted:
-                decided(drafts, self.decide(snapshot), digest(snapshot), now_s)
+                decisions = self.decide(snapshot)
+                self.beside.compare(snapshot, decisions)
+                decided(drafts, decisions, digest(snapshot), now_s)
         self.adapting.look(drafts, reports, now_s)
         entries = self.adapting.close(now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
@@ -87,11 +87,3 @@ class Plane:
         self.store.commit(
             [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed], token=token
         )
-
-    def _fold(self, drafts: list[Draft], reports: Sequence[Report], now_s: Instant) -> None:
-        by_cluster = {report.cluster: report for report in reports}
-        seen = {(report.cluster, one.uid): one for report in reports for one in report.observed}
-        for draft in drafts:
-            record, home = draft.before, draft.status.placement
-            if home is not None:
-                draft.status = fold(record, by_cluster.get(home.cluster), seen.get((home.cluster, record.uid)), now_s)

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
 from dure.adapters.carbon import SeriesCarbon
 from dure.adapters.clock import VirtualClock
 from dure.adapters.prices import SeriesPrices
-from dure.adapters.series import Source
+from dure.adapters.series import RETRY_S, Source
+from dure.embedded.sources import carbon_of as fleet_carbon
+from dure.files import read_text
 from dure.files.builtin import demo_fleet
-from dure.model.errors import InvalidInput, NotFound, Temporary
+from dure.files.dump import to_yaml
+from dure.model.errors import InvalidInput, NotFound
+from dure.model.fleet import SeriesSource
+from dure.model.tariff import Capacity
 from dure.model.units import MICROS
 
 HOUR = 3600
@@ -70,10 +79,72 @@ def test_old_figures_serve_while_the_source_is_away_and_then_become_unknown() ->
     assert port.fetch_carbon(0, HOUR)[0].g_per_kwh == (None,)
 
 
-def test_a_source_that_never_answered_is_a_temporary_error() -> None:
-    client = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
-    with pytest.raises(Temporary, match="answered 500"):
-        Source("http://127.0.0.1/carbon", VirtualClock(0.0), client=client).table()
+def test_a_source_that_never_answered_is_unknown_and_is_not_asked_in_every_turn() -> None:
+    calls = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        calls.append(request)
+        return httpx.Response(500)
+
+    clock = VirtualClock(0.0)
+    client = httpx.Client(transport=httpx.MockTransport(answer))
+    source = Source("http://127.0.0.1/carbon", clock, client=client)
+    port = SeriesCarbon(source, ("KR",))
+    for _ in range(5):
+        assert port.fetch_carbon(0, HOUR)[0].g_per_kwh == (None,)
+    assert len(calls) == 1
+    clock.advance(RETRY_S)
+    assert source.table() is None
+    assert len(calls) == 2
+
+
+class _Figures(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = json.dumps({"data": [{"time": 0, "kr": 410}, {"time": HOUR, "kr": None}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+def test_a_fleet_file_names_a_real_source_on_loopback_and_the_plane_reads_it() -> None:
+    server = HTTPServer(("127.0.0.1", 0), _Figures)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        named = SeriesSource(f"http://127.0.0.1:{server.server_port}/v1/carbon", columns={"KR": "kr"})
+        fleet = msgspec.structs.replace(demo_fleet(), carbon_source=named)
+        found = {
+            one.grid: one.g_per_kwh for one in fleet_carbon(fleet, VirtualClock(0.0), 1).fetch_carbon(0, 2 * HOUR)
+        }
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert found["KR"] == (410.0, None)
+    assert all(value is None for grid, values in found.items() if grid != "KR" for value in values)
+
+
+def test_the_sources_of_a_fleet_file_are_read_and_written_back() -> None:
+    text = """
+apiVersion: dure.dev/v1alpha1
+kind: Fleet
+metadata: {name: real}
+spec:
+  carbonSource: {from: grids.csv, columns: {KR: kr}, fresh: 30min, stale: 2h}
+  priceSource: {from: "http://127.0.0.1:9/prices", capacity: on-demand}
+  clusters:
+    - name: a
+      grid: KR
+      pools: [{name: p, class: t4, nodes: 1, price: {onDemand: 900/h}}]
+"""
+    fleet = read_text(text, "fleet.yaml").fleets[0]
+    assert fleet.carbon_source == SeriesSource("grids.csv", {"KR": "kr"}, 1800.0, 7200.0)
+    assert fleet.price_source == SeriesSource("http://127.0.0.1:9/prices", capacity=Capacity.ON_DEMAND)
+    assert read_text(to_yaml([fleet]), "again.yaml").fleets[0] == fleet
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,10 @@ def test_no_policy_exceeds_the_bound(policy: str) -> None:
     fleet = fleet_of(NODES)
     cell = replay(policy, fleet, PODS, 7, 1.0, fleet)
     order = arrival_order(PODS, fleet.capacity_milli, 7, 1.0)
-    assert 0 < cell.alloc_pct <= bound_pct(fleet, [fleet.ask(PODS[i]) for i in order]) + 1e-6
+    asks = [fleet.ask(PODS[i]) for i in order]
+    kept = bound_pct(fleet, asks, cell.kept)
+    assert 0 < cell.alloc_pct <= kept + 1e-6
+    assert kept <= bound_pct(fleet, asks) + 1e-6
     assert cell.curve[-1] == cell.alloc_pct
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from dure.adapters.clock import VirtualClock
+from dure.adapters.memory.store import MemoryStore
 from dure.embedded.whatif import changed, without
-from dure.files.builtin import demo_fleet
+from dure.embedded.world import EmbeddedWorld
+from dure.files.builtin import catalogue, demo_fleet
 from dure.model.errors import InvalidInput, NotFound
+from dure.model.policy import Policy, Verb
 
 
 def test_a_factor_scales_every_price_of_the_cluster_and_of_no_other() -> None:
@@ -38,3 +43,14 @@ def test_a_change_that_makes_no_sense_is_refused_with_an_example(text: str) -> N
 def test_an_unknown_cluster_is_named_with_the_known_ones() -> None:
     with pytest.raises(NotFound, match="Known: "):
         without(demo_fleet(), "nowhere")
+
+
+def test_the_policies_of_a_fleet_are_in_force_from_the_start_and_a_change_by_hand_stays() -> None:
+    mine = Policy("mine", Verb.PLACE, algorithm="regret")
+    fleet = msgspec.structs.replace(demo_fleet(), policies=(mine,))
+    store, clock = MemoryStore(), VirtualClock(0.0)
+    EmbeddedWorld(fleet, catalogue(), store, clock, seed=1)
+    assert [one.algorithm for one in store.list_policies()] == ["regret"]
+    store.write_policy(msgspec.structs.replace(mine, algorithm="ruin"))
+    EmbeddedWorld(fleet, catalogue(), store, clock, seed=1)
+    assert [one.algorithm for one in store.list_policies()] == ["ruin"]

@@ -15,7 +15,7 @@ from dure.pack import pack
 from dure.pack.ask import Ask
 from dure.pack.codes import CUT, EXCLUSIVE, MPS, TIME, WHOLE
 from dure.pack.grid import Grid, Host, Part
-from dure.pack.slots import layout_values, steps
+from dure.pack.slots import steps
 from dure.pack.worth import Hardware
 
 
@@ -81,7 +81,6 @@ def running(nodes: list[Node], pods: list[Pod]) -> list[Pod]:
 
 
 _STEPS = (steps(A100), ())
-_LAYOUTS = (tuple(layout_values(A100, {})), ())
 
 
 def grid_of(hosts: list[Host]) -> Grid:
@@ -93,7 +92,7 @@ def grid_of(hosts: list[Host]) -> Grid:
         wide_cpu=tuple(sorted({host.cpu for host in hosts if len(host.parts) == widest})),
         steps=_STEPS,
         slots=(8, 0),
-        layouts=_LAYOUTS,
+        geometries=(A100, None),
     )
     return Grid(hosts, hardware)
 

@@ -132,8 +132,10 @@ class Api:
         flow.close()
         return [("Authorization", signed.headers["Authorization"])] if "Authorization" in signed.headers else []
 
-    def patch(self, path: str, body: Any, kind: type[T], how: str = MERGE) -> T:
-        return msgspec.json.decode(self._send("PATCH", path, body, content=how).content, type=kind)
+    def patch(self, path: str, body: Any, kind: type[T], how: str = MERGE, manager: str = "") -> T:
+        """`manager` is in whose name the fields are written, where that matters to somebody."""
+        params = {"fieldManager": manager} if manager else None
+        return msgspec.json.decode(self._send("PATCH", path, body, how, params).content, type=kind)
 
     def apply(self, path: str, body: Json, kind: type[T], *, dry_run: bool = False) -> T:
         """Server-side apply: ours are the fields that `body` names and no others."""

@@ -122,9 +122,17 @@ class Admission(msgspec.Struct, frozen=True, rename="camel"):
     cluster_queue: str = ""
 
 
-class WorkloadStatus(msgspec.Struct, frozen=True):
+class CheckState(msgspec.Struct, frozen=True):
+    name: str = ""
+    state: str = ""
+
+
+class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[Condition, ...] = ()
     admission: Admission | None = None
+    admission_checks: tuple[CheckState, ...] = ()
+    nominated_cluster_names: tuple[str, ...] = ()
+    cluster_name: str | None = None
 
 
 class Workload(msgspec.Struct, frozen=True):

@@ -12,17 +12,20 @@ from msgspec.structs import replace
 
 from dure.adapters.series import Source, Table
 from dure.model.fleet import Fleet
-from dure.model.tariff import Tariff, Weekly
+from dure.model.tariff import Capacity, Tariff, Weekly
 from dure.model.units import MICROS, Instant, Seconds
 
 
 class SeriesPrices:
-    """`spot` names the kind of price that the series holds: spot, or else on-demand."""
+    """`capacity` is the kind of price that the series holds; `columns` maps 'cluster/pool' to its column."""
 
-    def __init__(self, source: Source, fleet: Fleet, *, spot: bool = True, stale_s: Seconds = 2 * 86_400.0) -> None:
+    def __init__(
+        self, source: Source, fleet: Fleet, *, capacity: Capacity = Capacity.SPOT,
+        columns: dict[str, str] | None = None, stale_s: Seconds = 2 * 86_400.0,
+    ) -> None:  # fmt: skip
         tariffs = (pool.tariff for cluster in fleet.clusters for pool in cluster.pools)
         self._tariffs = tuple(sorted(tariffs, key=lambda tariff: (tariff.cluster, tariff.pool)))
-        self._source, self._spot, self._stale_s = source, spot, stale_s
+        self._source, self._capacity, self._columns, self._stale_s = source, capacity, columns or {}, stale_s
 
     def fetch_tariffs(self, at_s: Instant) -> tuple[Tariff, ...]:
         table = self._source.table()
@@ -31,11 +34,18 @@ class SeriesPrices:
         return tuple(self._laid_over(tariff, table, at_s) for tariff in self._tariffs)
 
     def _laid_over(self, tariff: Tariff, table: Table, at_s: Instant) -> Tariff:
-        price = latest(table, f"{tariff.cluster}/{tariff.pool}", at_s, self._stale_s)
+        name = f"{tariff.cluster}/{tariff.pool}"
+        price = latest(table, self._columns.get(name, name), at_s, self._stale_s)
         if price is None:
             return tariff
         weekly = Weekly((round(price * MICROS),))
-        return replace(tariff, spot=weekly) if self._spot else replace(tariff, on_demand=weekly)
+        match self._capacity:
+            case Capacity.SPOT:
+                return replace(tariff, spot=weekly)
+            case Capacity.ON_DEMAND:
+                return replace(tariff, on_demand=weekly)
+            case Capacity.OWNED:
+                return replace(tariff, owned=weekly)
 
 
 def latest(table: Table, column: str, at_s: Instant, stale_s: Seconds) -> float | None:

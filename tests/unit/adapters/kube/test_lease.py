@@ -38,7 +38,7 @@ class Server(Api):
     def apply(self, path: str, body: Any, kind: Any, *, dry_run: bool = False) -> Any:
         self.namespaced = True
 
-    def patch(self, path: str, body: Any, kind: Any, how: str = "") -> Any:
+    def patch(self, path: str, body: Any, kind: Any, how: str = "", manager: str = "") -> Any:
         self._check()
         if body["metadata"]["resourceVersion"] != str(self.version):
             raise Conflict("somebody wrote since")

@@ -1,0 +1,83 @@
+"""What is a partly cut device (MIG, vNPU) still worth? The prices of the profiles that the demand asks for.
+
+The fewest devices whose legal layouts hold the demand form a small linear program; its dual prices say what each
+profile is worth in devices, and the best further placements at those prices value every mask of occupied slots. The
+counterpart of `cutting` for devices that are not cut freely. Called by `worth`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+
+import highspy
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from dure.model.accelerator import Geometry
+from dure.pack.slots import layout_values, layouts
+
+Floats = NDArray[np.float64]
+
+
+def mask_values(geometry: Geometry, amounts: Floats, reach: Floats) -> Floats:
+    """Value in whole devices of every occupied mask, one row for each level of host CPU that is left.
+
+    `amounts[i]` is the demand for profile i, `reach[level, i]` the part of it whose host CPU such a level can give.
+    Without demand for slices every profile counts by its slots.
+    """
+    if not amounts.any():
+        return np.tile(np.array(layout_values(geometry, {})), (reach.shape[0], 1))
+    prices = profile_prices(geometry, tuple(float(amount) for amount in amounts / amounts.sum()))
+    bits, owner = _placements(geometry)
+    top = max(float(_best_fill(bits, owner, prices, 1 << geometry.slots)[0]), 1e-9)
+    rows = [_best_fill(bits, owner, prices * part, 1 << geometry.slots) / top for part in reach]
+    values: Floats = np.minimum(np.array(rows), 1.0)
+    return values
+
+
+def profile_prices(geometry: Geometry, amounts: tuple[float, ...]) -> Floats:
+    """Dual prices of covering the demand with layouts: what one slice of each profile is worth in devices."""
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    for amount in amounts:
+        highs.addRow(amount, highspy.kHighsInf, 0, np.array([], np.int32), np.array([], np.float64))
+    for pattern in patterns(geometry):
+        rows = np.flatnonzero(pattern).astype(np.int32)
+        highs.addCol(1.0, 0.0, highspy.kHighsInf, rows.size, rows, np.array(pattern, np.float64)[rows])
+    highs.run()
+    prices: Floats = np.maximum(np.array(highs.getSolution().row_dual), 0.0)
+    return prices
+
+
+@lru_cache(maxsize=16)
+def patterns(geometry: Geometry) -> tuple[tuple[int, ...], ...]:
+    """How many slices of each profile the legal layouts hold; those that others contain are left out."""
+    counts = {
+        tuple(Counter(name for name, _ in layout).get(profile.name, 0) for profile in geometry.profiles)
+        for layout in layouts(geometry)
+    }
+    return tuple(sorted(one for one in counts if not any(_within(one, other) for other in counts)))
+
+
+def _within(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+
+
+@lru_cache(maxsize=16)
+def _placements(geometry: Geometry) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    found = [(bits, i) for i, profile in enumerate(geometry.profiles) for bits in profile.masks()]
+    return np.array([bits for bits, _ in found], np.int64), np.array([i for _, i in found], np.int64)
+
+
+@njit(cache=True)
+def _best_fill(bits: NDArray[np.int64], owner: NDArray[np.int64], prices: Floats, masks: int) -> Floats:
+    """The best price of further placements beside every occupied mask."""
+    values = np.zeros(masks)
+    for mask in range(masks - 1, -1, -1):
+        for i in range(bits.shape[0]):
+            if mask & bits[i] == 0:
+                values[mask] = max(values[mask], prices[owner[i]] + values[mask | bits[i]])
+    return values
