@@ -48,9 +48,9 @@ class Mover:
         situation = desk.view.situation(desk.now(), desk.memory.durations)
         standing = {one.name: (lane.name, one.created_s) for lane in situation.lanes.values() for one in lane.waiting}
         waiting = []
-        for key, route in list(desk.routes.items()):
-            here = route.candidate.alternatives[route.at]
-            if key in standing and standing[key][0] == here.lane:
+        for key in [key for key in list(desk.routes) if key in standing]:
+            route = desk.routes.get(key)
+            if route is not None and standing[key][0] == route.candidate.alternatives[route.at].lane:
                 waiting.append(_from_here(key, route, standing[key][1]))
         found = self._plan(tuple(waiting), situation)
         moved = sum(self._carry_out(move) for move in found.moves)
