@@ -80,7 +80,8 @@ def serve(**given: Any) -> None:
         reroute=reroute.Settings(orders=not given["no_order"]),
     )
     api = connect(given["kubeconfig"], given["context"])
-    gateway = Gateway(api, settings, given["state"], everybody=given["everybody"], pages=gateway_pages())
+    everybody, pages = given["everybody"], gateway_pages()
+    gateway = Gateway(api, settings, given["state"], everybody=everybody, pages=pages, apart=True)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -17,6 +17,7 @@ from dure.adapters.kube.rest import STRATEGIC, Api
 from dure.adapters.kueue.board import JOBS
 from dure.gateway.desk import Desk, Route
 from dure.gateway.journal import Entry
+from dure.gateway.planner import Planner
 from dure.gateway.sorter import Sorter
 from dure.model.errors import Conflict, DureError, NotFound
 from dure.route import rechoose, reroute
@@ -34,10 +35,11 @@ Json = dict[str, Any]
 
 
 class Mover:
-    """`turn` is called after changes, by one thread."""
+    """`turn` is called after changes, by one thread. Without a `planner` plans are made in that thread."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, planner: Planner | None = None) -> None:
         self._desk = desk
+        self._joint = planner.plan if planner is not None else reroute.plan
         self._sorter = Sorter(desk)
 
     def turn(self) -> int:
@@ -61,7 +63,7 @@ class Mover:
         settings = self._desk.settings
         if settings.policy == DEFAULT:
             orders = settings.reroute.orders and self._sorter.allowed
-            return reroute.plan(waiting, situation, replace(settings.reroute, orders=orders))
+            return self._joint(waiting, situation, replace(settings.reroute, orders=orders))
         if looks_again(settings.policy):
             return rechoose.plan(waiting, situation, self._desk.policy(settings.policy), settings.reroute)
         return Plan()
