@@ -30,6 +30,7 @@ import httpx
 from lab.cluster import Cluster
 from lab.errors import ApiError
 from lab.lab import Lab
+from lab.rest import Json
 from tests.kube.checker import overcommitted
 
 T = TypeVar("T")
@@ -38,6 +39,8 @@ KILLS_PER_ROUND = 5
 JOBS_PER_ROUND = 20
 RUN_S = 2.0
 PATIENCE_S = 240.0
+# Longer than a pod is in any phase while its kubelet lives.
+STANDING_S = 2 * RUN_S
 VICTIMS = ("plane", "agent", "kube-apiserver", "etcd")
 
 FLEET = """
@@ -104,18 +107,40 @@ class Recorder(threading.Thread):
         self._done = threading.Event()
         self.ran: dict[tuple[str, str], set[str]] = defaultdict(set)
         self.clashes: set[str] = set()
+        # When the newest pod was first seen, and the newest bound one: who was the last to be waited for?
+        self.made_s = self.bound_s = 0.0
+        self._made: set[str] = set()
+        self._standing: dict[str, tuple[str, float]] = {}
 
     def run(self) -> None:
         while not self._done.wait(0.3):
             try:
                 for pod in self._cluster.api.get("/api/v1/pods")["items"]:
+                    self._nudge(pod)
                     labels = pod["metadata"].get("labels", {})
+                    if pod["metadata"]["uid"] not in self._made:
+                        self._made.add(pod["metadata"]["uid"])
+                        self.made_s = time.monotonic()
                     if pod["spec"].get("nodeName") and "dure.dev/workload" in labels:
                         index = labels.get("batch.kubernetes.io/job-completion-index", "")
-                        self.ran[labels["dure.dev/workload"], index].add(pod["metadata"]["uid"])
+                        ran = self.ran[labels["dure.dev/workload"], index]
+                        if pod["metadata"]["uid"] not in ran:
+                            ran.add(pod["metadata"]["uid"])
+                            self.bound_s = time.monotonic()
                 self.clashes.update(overcommitted(self._cluster.api))
             except (ApiError, OSError):
                 continue
+
+    def _nudge(self, pod: Json) -> None:
+        """KWOK drops a pod whose status it could not write, until the pod changes; a kubelet would try again."""
+        uid, phase, now = pod["metadata"]["uid"], pod["status"]["phase"], time.monotonic()
+        before, since = self._standing.get(uid, ("", now))
+        if phase != before or not pod["spec"].get("nodeName") or phase in ("Succeeded", "Failed"):
+            self._standing[uid] = (phase, now)
+        elif now - since > STANDING_S:
+            self._standing[uid] = (phase, now)
+            path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+            self._cluster.api.patch(path, {"metadata": {"annotations": {"lab.dure.dev/nudged": f"{now:.0f}"}}})
 
     def finish(self) -> None:
         self._done.set()
@@ -159,7 +184,9 @@ class Round:
             self._kill(victim)
         restarted = time.monotonic()
         submitter.join()
+        submitted_s = time.monotonic()
         phases = until_done(lambda: self._all_ended(names), "all jobs to end", PATIENCE_S)
+        settled_s = time.monotonic()
         recorder.finish()
         twice = [f"{job}/{index}" for (job, index), uids in recorder.ran.items() if len(uids) > 1]
         return {
@@ -168,7 +195,12 @@ class Round:
             "lost": sorted(name for name in names if phases.get(name) != "done"),
             "twice": sorted(twice),
             "overcommitted": sorted(recorder.clashes),
-            "settled_s": round(time.monotonic() - restarted, 1),
+            # Seconds after the last restart: all submitted, the last pod made, the last one bound, everything done.
+            "submitted_s": round(max(0.0, submitted_s - restarted), 1),
+            "made_s": round(max(0.0, recorder.made_s - restarted), 1),
+            "bound_s": round(max(0.0, recorder.bound_s - restarted), 1),
+            "settled_s": round(settled_s - restarted, 1),
+            "load": round(os.getloadavg()[0], 1),
         }
 
     def close(self) -> None:
@@ -191,9 +223,6 @@ class Round:
             self.cluster.kill(victim)
             time.sleep(pause_s)
             self.cluster.start(victim)
-        if victim not in ("plane", "agent"):
-            # KWOK gives up on a pod whose status it could not write; a kubelet would try again. Started anew it does.
-            self.cluster.restart("kwok")
 
     def _submit_all(self, names: list[str]) -> None:
         for number, name in enumerate(names):

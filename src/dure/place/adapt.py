@@ -104,8 +104,8 @@ def congestion_at(weights: Weights, key: str, starts: Floats) -> float | Floats:
     if not weights.congestion:
         return 1.0
     price = weights.congestion.get(key, 1.0)
-    day = np.array([weights.congestion.get(hour_key(key, hour), 1.0) for hour in range(DAY_H)])
-    return np.asarray(price * day[(starts // HOUR_S).astype(np.int64) % DAY_H])
+    hours = (starts // HOUR_S).astype(np.int64) % DAY_H
+    return np.array([price * weights.congestion.get(hour_key(key, hour), 1.0) for hour in hours.tolist()])
 
 
 def _relative(seen: float, target: float) -> float:

@@ -1,4 +1,4 @@
-"""All waiting workloads of one cycle as one Instance: who competes with whom for which hour.
+"""All waiting workloads of one cycle: what each likes best, and who competes with whom for which hour.
 
 Called by `plan`. Rows are pools, then quotas; hours count from the full hour of `now`. Capacity of a later hour is
 what is free now plus what running workloads should give back, a slow run assumed. Nothing here depends on the order
@@ -8,6 +8,7 @@ of the snapshot.
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import msgspec
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, WHOLE_MILLI, Milli
 from dure.model.workload import WorkloadRecord
-from dure.place.adapt import congestion_at
 from dure.place.bill import drain_of
 from dure.place.candidate import Candidate, Cycle, device_need, expected_end
 from dure.place.fairness import Claim, fair_order, lendable
@@ -35,22 +35,51 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
+    """`order` is who is let in first."""
+
     records: tuple[WorkloadRecord, ...]
     candidates: tuple[tuple[Candidate, ...], ...]
-    instance: Instance
-    choices: tuple[Choice, ...]
     order: tuple[int, ...]
 
 
+class Dispute(msgspec.Struct, frozen=True):
+    """A batch in which not everybody can have what he likes best, as numbers for the solver."""
+
+    instance: Instance
+    choices: tuple[Choice, ...]
+
+
 def batch_of(cycle: Cycle, waiting: tuple[WorkloadRecord, ...]) -> Batch:
-    """The workloads sorted, their candidates, and the instance they make."""
+    """The workloads sorted, and their candidates."""
     records = tuple(sorted(waiting, key=lambda one: (one.status.submitted_s, one.name, one.uid)))
     candidates = tuple(tuple(cycle.candidates(record)) for record in records)
-    build = _Build(cycle, records, candidates)
-    made = build.instance()
     claims = [_claim(index, record) for index, record in enumerate(records)]
     order = fair_order(claims, cycle.tenants, cycle.usage, _class_totals(cycle.snapshot))
-    return Batch(records, candidates, made, tuple(build.choices), tuple(order))
+    return Batch(records, candidates, tuple(order))
+
+
+def dispute_of(cycle: Cycle, batch: Batch) -> Dispute:
+    build = _Build(cycle, batch.records, batch.candidates)
+    made = build.instance()
+    return Dispute(made, tuple(build.choices))
+
+
+def wishes(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...] | None:
+    """Everybody's cheapest choice (None: has none) if all of them go together, which no solver could better.
+
+    Nothing is answered where that is not plain to see: room that only comes later, a pool, quota or budget that
+    would not be enough.
+    """
+    build = _Build(cycle, batch.records, batch.candidates)
+    found = tuple(build.wish(candidates) for candidates in batch.candidates)
+    chosen = [
+        (record, candidates[wish.candidate], wish.start)
+        for record, candidates, wish in zip(batch.records, batch.candidates, found, strict=True)
+        if wish is not None
+    ]
+    if any(candidate.now_clash is not None for _, candidate, _ in chosen):
+        return None
+    return found if build.goes_together(chosen) else None
 
 
 def with_admitted(made: Instance, admitted: Longs) -> Instance:
@@ -100,14 +129,50 @@ class _Build:
             np.concatenate(drains), left,
         )  # fmt: skip
 
+    def wish(self, candidates: tuple[Candidate, ...]) -> Choice | None:
+        """The cheapest choice of one workload, the first of equal ones."""
+        best: tuple[float, Choice] | None = None
+        for number, candidate in enumerate(candidates):
+            begin, steer = self._open(candidate)
+            if len(steer) and (best is None or steer.min() < best[0]):
+                at = int(steer.argmin())
+                best = float(steer[at]), Choice(number, begin + at)
+        return best[1] if best is not None else None
+
+    def goes_together(self, chosen: list[tuple[WorkloadRecord, Candidate, int]]) -> bool:
+        """Whether the room of now, the quotas and the budgets are enough for all, whenever they start."""
+        pools: Counter[tuple[str, str]] = Counter()
+        hosts: Counter[tuple[str, str, int]] = Counter()
+        quotas: Counter[tuple[str, str]] = Counter()
+        spent: dict[str, Floats] = {}
+        for record, candidate, start in chosen:
+            assert candidate.quote is not None
+            pool, tenant = candidate.option.pool, record.spec.tenant
+            devices, *host = self._units(candidate)
+            pools[pool.cluster, pool.name] += devices
+            for resource, units in enumerate(host):
+                hosts[pool.cluster, pool.name, resource] += units
+            if self.cycle.tenant(tenant).quota.get(pool.class_name) is not None:
+                # A quota counts in the same units as a pool, host resources apart.
+                quotas[tenant, pool.class_name] += devices
+            if self._budgeted(tenant):
+                spent[tenant] = spent.get(tenant, np.zeros(2)) + drain_of(candidate.quote)[start]
+        rooms = self.cycle.rooms
+        return (
+            all(units <= rooms[key].free_milli for key, units in pools.items())
+            and all(
+                rooms[cluster, pool].unbooted or units <= rooms[cluster, pool].host(resource)
+                for (cluster, pool, resource), units in hosts.items()
+            )
+            and all(units <= self._quota_left(*key) for key, units in quotas.items())
+            and all(bool((taken <= self._left(tenant)).all()) for tenant, taken in spent.items())
+        )
+
     def _open(self, candidate: Candidate) -> tuple[int, Floats]:
         """From which start on a candidate may be chosen, and what those starts steer by."""
         if candidate.clash is not None or candidate.quote is None:
             return 0, np.empty(0)
-        snapshot = self.cycle.snapshot
-        weights, now_s = snapshot.weights, snapshot.now_s
-        congestion = congestion_at(weights, candidate.crowd, candidate.quote.starts)
-        steer = candidate.quote.steer(weights, congestion, self.cycle.settings, now_s)
+        steer = self.cycle.steer(candidate)
         begin = 1 if candidate.now_clash is not None else 0
         return begin, steer[begin:]
 
@@ -126,9 +191,12 @@ class _Build:
         return table
 
     def _need(self, candidate: Candidate) -> int:
+        return self.needs.setdefault(self._units(candidate), len(self.needs))
+
+    def _units(self, candidate: Candidate) -> tuple[int, int, int]:
+        """Of devices, host CPU and host memory, for all replicas."""
         demand, replicas = candidate.demand, candidate.option.replicas
-        need = (device_need(candidate), demand.cpu_milli * replicas, demand.host_memory_mib * replicas)
-        return self.needs.setdefault(need, len(self.needs))
+        return device_need(candidate), demand.cpu_milli * replicas, demand.host_memory_mib * replicas
 
     def _quota(self, record: WorkloadRecord, class_name: str) -> int:
         key = (record.spec.tenant, class_name)
@@ -140,7 +208,7 @@ class _Build:
         capacity = np.zeros((len(self.rows) + len(self.quotas), self.hours, 3), np.int64)
         for (cluster, pool), row in self.rows.items():
             room = self.cycle.rooms[cluster, pool]
-            host = (UNLIMITED, UNLIMITED) if room.unbooted else (room.cpu_milli, room.host_memory_mib)
+            host = (UNLIMITED, UNLIMITED) if room.unbooted else (room.host(0), room.host(1))
             capacity[row, :] = (room.free_milli, *host)
         capacity += self._given_back(capacity.shape)
         for (tenant, class_name), row in self.quotas.items():
@@ -190,10 +258,15 @@ class _Build:
         number = {name: index for index, name in enumerate(limited)}
         left = np.empty((len(limited), 2))
         for name, index in number.items():
-            budget, usage = self.cycle.tenant(name).budget, self.cycle.usage_of(name)
-            left[index, 0] = UNLIMITED**2 if budget.money_micros is None else budget.money_micros - usage.spent_micros
-            left[index, 1] = UNLIMITED**2 if budget.carbon_g is None else budget.carbon_g - usage.carbon_g
+            left[index] = self._left(name)
         return np.array([number.get(record.spec.tenant, -1) for record in self.records], np.int32), left
+
+    def _left(self, tenant: str) -> Floats:
+        """Money and grams that the tenant may still take."""
+        budget, usage = self.cycle.tenant(tenant).budget, self.cycle.usage_of(tenant)
+        money = UNLIMITED**2 if budget.money_micros is None else budget.money_micros - usage.spent_micros
+        grams = UNLIMITED**2 if budget.carbon_g is None else budget.carbon_g - usage.carbon_g
+        return np.array([money, grams], np.float64)
 
     def _budgeted(self, tenant: str) -> bool:
         budget = self.cycle.tenant(tenant).budget

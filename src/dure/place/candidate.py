@@ -20,6 +20,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.tenant import Budget, Tenant, TenantUsage
 from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Milli
 from dure.model.workload import WorkloadRecord, WorkloadType
+from dure.place.adapt import congestion_at
 from dure.place.bill import Quote, quote, run_time
 from dure.place.filters import budget_clash, isolation_clash, quota_clash, static_clash
 from dure.place.instance import Floats
@@ -63,6 +64,19 @@ class Cycle:
         self.rooms = {(pool.cluster, pool.name): PoolRoom(pool) for pool in snapshot.pools}
         self.tenants = {tenant.name: tenant for tenant in snapshot.tenants}
         self.usage = {usage.tenant: usage for usage in snapshot.usage}
+        self._steers: dict[int, tuple[Candidate, Floats]] = {}
+
+    def steer(self, candidate: Candidate) -> Floats:
+        """What each start of a priced candidate is chosen by; worked out once."""
+        assert candidate.quote is not None
+        known = self._steers.get(id(candidate))
+        if known is not None and known[0] is candidate:
+            return known[1]
+        weights = self.snapshot.weights
+        congestion = congestion_at(weights, candidate.crowd, candidate.quote.starts)
+        made = candidate.quote.steer(weights, congestion, self.settings, self.snapshot.now_s)
+        self._steers[id(candidate)] = candidate, made
+        return made
 
     def tenant(self, name: str) -> Tenant:
         return self.tenants.get(name, Tenant(name))

@@ -20,10 +20,8 @@ from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, Instant
 from dure.model.workload import Placement, Workload, WorkloadRecord
-from dure.place.adapt import congestion_at
-from dure.place.batch import Batch, batch_of, with_admitted
+from dure.place.batch import Batch, Choice, batch_of, dispute_of, wishes, with_admitted
 from dure.place.candidate import Candidate, Cycle
-from dure.place.instance import Floats, Longs
 from dure.place.option import Option
 from dure.place.plain import plain_insert
 from dure.place.reclaim import reclaims
@@ -53,8 +51,10 @@ def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     awake = tuple(record for record in waiting if not _sleeps(record, snapshot.now_s))
     cycle = Cycle(snapshot, awake)
     batch = batch_of(cycle, awake)
-    chosen = _solved(cycle, batch)
-    decisions = tuple(_decision(cycle, batch, job, int(chosen[job])) for job in batch.order)
+    chosen = wishes(cycle, batch)
+    if chosen is None:
+        chosen = solved(cycle, batch)
+    decisions = tuple(_decision(cycle, batch, job, chosen[job]) for job in batch.order)
     return (*decisions, *asleep, *reclaims(snapshot, decisions))
 
 
@@ -86,7 +86,7 @@ def _offers(cycle: Cycle, candidate: Candidate) -> list[tuple[tuple[bool, float,
     if candidate.quote is None:
         rank = (True, 0.0, candidate.where, 0.0)
         return [(rank, Offer(candidate.option, Bill(), candidate.demand, candidate.clash))]
-    steer = _steer(cycle, candidate)
+    steer = cycle.steer(candidate)
     shown = {0}
     if len(steer) > 1 and (later := 1 + int(steer[1:].argmin())) and steer[later] < steer[0]:
         shown.add(later)
@@ -99,31 +99,25 @@ def _offers(cycle: Cycle, candidate: Candidate) -> list[tuple[tuple[bool, float,
     return found
 
 
-def _steer(cycle: Cycle, candidate: Candidate) -> Floats:
-    assert candidate.quote is not None
-    weights, now_s = cycle.snapshot.weights, cycle.snapshot.now_s
-    congestion = congestion_at(weights, candidate.crowd, candidate.quote.starts)
-    return candidate.quote.steer(weights, congestion, cycle.settings, now_s)
-
-
-def _solved(cycle: Cycle, batch: Batch) -> Longs:
-    order = np.array(batch.order, np.int64)
-    if batch.instance.options > PLAIN_OPTIONS:
+def solved(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...]:
+    """One choice per workload for a batch in which not all wishes go together."""
+    dispute = dispute_of(cycle, batch)
+    inst, order = dispute.instance, np.array(batch.order, np.int64)
+    if inst.options > PLAIN_OPTIONS:
         from dure.place.greedy import insert_in_order
 
-        admitted = insert_in_order(batch.instance, batch.instance.cost, order)
+        admitted = insert_in_order(inst, inst.cost, order)
     else:
-        admitted = plain_insert(batch.instance, order)
-    made = with_admitted(batch.instance, admitted)
+        admitted = plain_insert(inst, order)
     solver = cycle.settings.solver(len(batch.records))
-    return solve(made, solver, cycle.snapshot.seed, start=admitted).choice
+    answer = solve(with_admitted(inst, admitted), solver, cycle.snapshot.seed, start=admitted)
+    return tuple(dispute.choices[option] if option >= 0 else None for option in answer.choice.tolist())
 
 
-def _decision(cycle: Cycle, batch: Batch, job: int, chosen: int) -> Decision:
+def _decision(cycle: Cycle, batch: Batch, job: int, choice: Choice | None) -> Decision:
     record, candidates = batch.records[job], batch.candidates[job]
-    if chosen < 0:
+    if choice is None:
         return Hold(record.name, _held(cycle, record, candidates))
-    choice = batch.choices[chosen]
     candidate = candidates[choice.candidate]
     if choice.start > 0:
         return _waits(cycle, record, candidates, candidate, choice.start)
@@ -143,7 +137,7 @@ def _next_best(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate
         for candidate in candidates
         if candidate.quote is not None and cycle.now_clash(record, candidate) is None
     ]
-    return min(fitting, key=lambda one: (_steer(cycle, one)[0], one.where), default=None)
+    return min(fitting, key=lambda one: (cycle.steer(one)[0], one.where), default=None)
 
 
 def _placed(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...], candidate: Candidate) -> Place:

@@ -26,6 +26,10 @@ class PoolRoom:
     def devices_free(self) -> int:
         return sum(self.free) + sum(self.unbooted)
 
+    def host(self, resource: int) -> int:
+        """Free host CPU (0, in thousandths) or memory (1, in MiB) of all its nodes."""
+        return self.host_memory_mib if resource else self.cpu_milli
+
     def clash(self, demand: Demand, replicas: int, device_memory_mib: int) -> Verdict | None:
         """Why `replicas` of `demand` do not fit now, or nothing."""
         return (

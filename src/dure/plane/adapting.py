@@ -45,7 +45,8 @@ class Adapting:
             self._began_s = now_s
         self._seen.use(reports, now_s)
         for draft in drafts:
-            self._count(draft, now_s)
+            if draft.changed or draft.charges:
+                self._count(draft, now_s)
 
     def close(self, now_s: Instant) -> list[JournalEntry]:
         """One entry when an hour of the fleet's clock has ended: the weights that hold from now on are written."""

@@ -31,6 +31,8 @@ class Draft:
 
     @property
     def record(self) -> WorkloadRecord:
+        if self.status is self.before.status:
+            return self.before
         return msgspec.structs.replace(self.before, status=self.status)
 
     @property

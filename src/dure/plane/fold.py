@@ -27,7 +27,22 @@ def fold(record: WorkloadRecord, report: Report | None, seen: Observed | None, n
         return _left(status, report) if seen is None and report.at_s > status.leaving_s else status
     if seen is None or seen.generation != placement.generation:
         return status
+    if status.phase is Phase.RUNNING and _same(status, seen):
+        return status
     return _progress(record.spec, status, placement, seen, now_s)
+
+
+def _same(status: WorkloadStatus, seen: Observed) -> bool:
+    """Whether a running workload goes on as it was last seen, as nearly all do nearly always."""
+    quiet = not (seen.succeeded or seen.failed or seen.lost or status.message or status.held)
+    return (
+        quiet
+        and seen.ready == status.ready > 0
+        and status.started_s is not None
+        and seen.done_s <= status.done_s
+        and _sum(status.requests_before, seen.requests) == status.requests
+        and _sum(status.requests_good_before, seen.requests_good) == status.requests_good
+    )
 
 
 def _progress(

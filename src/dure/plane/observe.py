@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -101,4 +102,10 @@ def month_totals(store: StorePort, now_s: Instant) -> dict[str, tuple[Micros, Gr
 
 def _weights(store: StorePort) -> Weights:
     kept = store.fetch_setting(WEIGHTS_SETTING)
-    return msgspec.json.decode(kept, type=Weights) if kept else Weights()
+    return _decoded(kept) if kept else Weights()
+
+
+@lru_cache(maxsize=4)
+def _decoded(kept: str) -> Weights:
+    """They change once an hour and are asked for in every turn."""
+    return msgspec.json.decode(kept, type=Weights)

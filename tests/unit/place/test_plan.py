@@ -17,7 +17,9 @@ from dure.model.tenant import Budget, Isolation, Tenant, TenantUsage
 from dure.model.units import MICROS
 from dure.model.weights import Weights
 from dure.model.workload import AcceptedClass, Phase
-from dure.place import options_for, place
+from dure.place import options_for, place, plan
+from dure.place.batch import batch_of, wishes
+from dure.place.candidate import Cycle
 from tests.fixtures.small_world import fraction, service, training
 from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
 
@@ -327,3 +329,18 @@ def test_a_home_that_is_worse_in_every_term_is_never_chosen(price: int, more: in
         carbon_per_kg=50,
     )
     assert homes(place(world)) == {"train": "b"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(crowds())
+def test_where_everybody_can_have_his_wish_the_solver_answers_the_same(world: Snapshot) -> None:
+    cycle = Cycle(world, world.records)
+    batch = batch_of(cycle, world.records)
+    wished = wishes(cycle, batch)
+    assert wished is None or wished == plan.solved(cycle, batch)
+
+
+def test_a_lonely_workload_in_an_empty_fleet_needs_no_solver() -> None:
+    world = snapshot((record(training(classes=BIG_ONLY)),))
+    cycle = Cycle(world, world.records)
+    assert wishes(cycle, batch_of(cycle, world.records)) is not None
