@@ -44,7 +44,9 @@ def open_socket(host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> tuple[sock
     """Listen on `port`, or on the next free one; 0 takes any. The socket is held, so nobody can take it between."""
     last: OSError | None = None
     for candidate in [0] if port == 0 else range(port, min(port + PORTS_TRIED, 65536)):
-        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        # Named as TCP, asyncio switches Nagle's delay off; unnamed, small answers wait 40 ms for an acknowledgement.
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, candidate))

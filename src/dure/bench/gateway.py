@@ -1,17 +1,19 @@
 """`dure bench gateway`: what the gateway adds to a submission, against creating the same Job directly.
 
 A real API server with Kueue's kinds; the gateway is a process of its own. Kueue itself is stopped, so that neither
-its webhook nor its work blurs the comparison. Pairs of submissions are timed one after the other, then jobs come at
-a fixed rate whether or not earlier ones were answered; both once without and once with many existing Workloads.
+its webhook nor its work blurs the comparison. Pairs of submissions are timed one after the other, both with the same
+lean client, then jobs come at a fixed rate whether or not earlier ones were answered; first without existing
+Workloads, then with more and more of them.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ import click
 import msgspec
 
 from dure.adapters.kube.rest import Api
+from dure.adapters.kube.wire import Wire
 from dure.bench.result import Result, Row, bench_options, emit
 from dure.bench.route_lab import KUEUE, lab_of_this_checkout
 from dure.model.errors import InvalidInput, Temporary
@@ -31,22 +34,33 @@ WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
 HOOKS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 CLIENTS = 24
 WARM_UP = 30
+Create = Callable[[str], None]
 
 
 @click.command()
-@click.option("--workloads", default=100_000, show_default=True, help="Existing Workloads of the second half.")
+@click.option(
+    "--workloads",
+    "levels",
+    multiple=True,
+    default=(100_000,),
+    show_default=True,
+    help="Measure again with so many existing Workloads; repeat.",
+)
 @click.option("--pairs", default=400, show_default=True, help="Submissions timed each way.")
 @click.option("--rate", default=200.0, show_default=True, help="Submissions per second.")
 @click.option("--seconds", default=10.0, show_default=True, help="How long that rate is kept up.")
 @bench_options
-def command(as_json: bool, report: Path | None, workloads: int, pairs: int, rate: float, seconds: float) -> None:
+def command(
+    as_json: bool, report: Path | None, levels: tuple[int, ...], pairs: int, rate: float, seconds: float
+) -> None:
     """Measure the gateway's latency and rate beside direct creates.
 
     \b
     Example:
-      dure bench gateway --workloads 10000 --json
+      dure bench gateway --workloads 1000 --workloads 10000 --json
     """
-    if not 0 <= workloads <= 1_000_000 or not 1 <= pairs <= 100_000 or not 0 < rate <= 10_000 or not seconds > 0:
+    possible = all(0 <= one <= 1_000_000 for one in levels)
+    if not possible or not 1 <= pairs <= 100_000 or not 0 < rate <= 10_000 or not seconds > 0:
         raise InvalidInput("--workloads, --pairs, --rate and --seconds must be possible numbers")
     rows: list[Row] = []
     with lab_of_this_checkout()(["hub"], kueue={"hub"}, off={"hub": IDLE}) as lab:
@@ -56,24 +70,37 @@ def command(as_json: bool, report: Path | None, workloads: int, pairs: int, rate
             hub.kubectl("delete", kind, "--all")
         hub.stop("kueue")
         with Api.from_kubeconfig(hub.kubeconfig_path) as api:
-            rows += _measured(api, hub.kubeconfig_path, 0, pairs, rate, seconds)
-            if workloads:
-                _fill(api, workloads)
-                rows += _measured(api, hub.kubeconfig_path, workloads, pairs, rate, seconds)
-    emit(Result("gateway", rows, _summary(rows)), as_json=as_json, report=report)
+            there = 0
+            for existing in sorted({0, *levels}):
+                _fill(api, there, existing)
+                there = existing
+                with _gateway(hub.kubeconfig_path) as url:
+                    rows += measured(api, url, existing, pairs, rate, seconds)
+    emit(Result("gateway", rows, summary(rows)), as_json=as_json, report=report)
 
 
 IDLE = frozenset({"kwok", "kube-scheduler", "kube-controller-manager"})
 
 
-def _measured(api: Api, kubeconfig: Path, existing: int, pairs: int, rate: float, seconds: Seconds) -> list[Row]:
-    import httpx2
+def measured(api: Api, url: str, existing: int, pairs: int, rate: float, seconds: Seconds) -> list[Row]:
+    """The rows of one number of existing Workloads, with the machine's load beside."""
+    wire = Wire(url, None, 60.0)
 
-    with _gateway(kubeconfig) as url, httpx2.Client(base_url=url, trust_env=False, timeout=60.0) as client:
-        direct, through = _pairs(api, client, existing, pairs)
-        rows = [_row("direct", existing, direct), _row("gateway", existing, through)]
-        took, reached, failed = _at_rate(client, existing, rate, seconds)
-        rows.append({**_row("gateway at rate", existing, took), "rate": round(reached, 1), "failed": failed})
+    def direct(name: str) -> None:
+        api.post(JOBS, {**_job(name), "spec": {**_job(name)["spec"], "suspend": True}}, dict)
+
+    def through(name: str) -> None:
+        _submit(wire, name)
+
+    rows: list[Row] = []
+    try:
+        for way, took in _pairs({"direct": direct, "gateway": through}, existing, pairs).items():
+            rows.append(_row(way, existing, took))
+        for way, create in (("direct at rate", direct), ("gateway at rate", through)):
+            took, reached, failed = _at_rate(create, f"{way.replace(' ', '-')}-{existing}", rate, seconds)
+            rows.append({**_row(way, existing, took), "rate": round(reached, 1), "failed": failed})
+    finally:
+        wire.close()
     for row in rows:
         click.echo(f"{row['way']}, {existing} workloads: p50 {row['p50_ms']} ms, p99 {row['p99_ms']} ms", err=True)
     return rows
@@ -81,7 +108,7 @@ def _measured(api: Api, kubeconfig: Path, existing: int, pairs: int, rate: float
 
 @contextmanager
 def _gateway(kubeconfig: Path) -> Iterator[str]:
-    """Quiet, and without moves: what is measured is the way in."""
+    """A process of its own, as `dure gateway serve` runs it by default."""
     argv = [
         sys.executable,
         "-m",
@@ -108,31 +135,27 @@ def _gateway(kubeconfig: Path) -> Iterator[str]:
             process.stdout.close()
 
 
-def _pairs(api: Api, client: Any, existing: int, pairs: int) -> tuple[list[Seconds], list[Seconds]]:
+def _pairs(ways: Mapping[str, Create], existing: int, pairs: int) -> dict[str, list[Seconds]]:
     """In turn, so that both see the same moments of the machine; the first ones warm everything up."""
-    direct, through = [], []
+    took: dict[str, list[Seconds]] = {way: [] for way in ways}
     for number in range(pairs + WARM_UP):
-        made = _job(f"direct-{existing}-{number}")
-        made["spec"]["suspend"] = True
-        begun = time.perf_counter()
-        api.post(JOBS, made, dict)
-        between = time.perf_counter()
-        _submit(client, f"gate-{existing}-{number}")
-        if number >= WARM_UP:
-            direct.append(between - begun)
-            through.append(time.perf_counter() - between)
-    return direct, through
+        for way, create in ways.items():
+            begun = time.perf_counter()
+            create(f"{way}-{existing}-{number}")
+            if number >= WARM_UP:
+                took[way].append(time.perf_counter() - begun)
+    return took
 
 
-def _at_rate(client: Any, existing: int, rate: float, seconds: Seconds) -> tuple[list[Seconds], float, int]:
+def _at_rate(create: Create, name: str, rate: float, seconds: Seconds) -> tuple[list[Seconds], float, int]:
     """Each is due at its time, and its latency counts from then."""
-    count, failed, took = int(rate * seconds), 0, []
+    count, failed, took = max(1, int(rate * seconds)), 0, []
     begun = time.perf_counter() + 0.1
 
     def one(number: int) -> Seconds:
         due = begun + number / rate
         time.sleep(max(0.0, due - time.perf_counter()))
-        _submit(client, f"rate-{existing}-{number}")
+        create(f"{name}-{number}")
         return time.perf_counter() - due
 
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -141,16 +164,18 @@ def _at_rate(client: Any, existing: int, rate: float, seconds: Seconds) -> tuple
                 took.append(done.result())
             else:
                 failed += 1
+    if not took:
+        raise Temporary(f"none of {count} submissions succeeded", where=name)
     return took, len(took) / (time.perf_counter() - begun), failed
 
 
-def _submit(client: Any, name: str) -> None:
-    answer = client.post("/v1/jobs", content=msgspec.json.encode(_job(name)))
-    if answer.status_code != 201:
-        raise Temporary(f"the gateway answered {answer.status_code}: {answer.text[:200]}")
+def _submit(wire: Wire, name: str) -> None:
+    answer = wire.post("/v1/jobs", msgspec.json.encode(_job(name)), twice=False)
+    if answer.status != 201:
+        raise Temporary(f"the gateway answered {answer.status}: {answer.body[:200].decode(errors='replace')}")
 
 
-def _fill(api: Api, count: int) -> None:
+def _fill(api: Api, there: int, count: int) -> None:
     """Pending Workloads of somebody else, in the very queue that is measured."""
     container = {"name": "main", "image": "lab/none", "resources": {"requests": {"cpu": "4", "nvidia.com/gpu": "1"}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
@@ -161,7 +186,7 @@ def _fill(api: Api, count: int) -> None:
         api.post(WORKLOADS, body, dict)
 
     with ThreadPoolExecutor(8) as pool:
-        for number, _ in enumerate(pool.map(one, range(count)), 1):
+        for number, _ in enumerate(pool.map(one, range(there, count)), there + 1):
             if number % 1000 == 0:
                 click.echo(f"\r{number} of {count} workloads", err=True, nl=number == count)
 
@@ -198,10 +223,12 @@ def _row(way: str, existing: int, took: Sequence[Seconds]) -> Row:
     last = len(ordered) - 1
     found = {name: round(1000 * ordered[min(last, int(cut * len(ordered)))], 2) for name, cut in cuts.items()}
     mean = round(1000 * statistics.fmean(ordered), 2)
-    return {"way": way, "existing_workloads": existing, "submissions": len(ordered), "mean_ms": mean, **found}
+    load = round(os.getloadavg()[0], 1)
+    counted: Row = {"way": way, "existing_workloads": existing, "submissions": len(ordered), "load": load}
+    return {**counted, "mean_ms": mean, **found}
 
 
-def _summary(rows: Sequence[Row]) -> dict[str, Any]:
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
     cells = {(row["existing_workloads"], row["way"]): row for row in rows}
     found: dict[str, Any] = {}
     for existing in dict.fromkeys(row["existing_workloads"] for row in rows):
@@ -209,5 +236,6 @@ def _summary(rows: Sequence[Row]) -> dict[str, Any]:
         for name in ("p50_ms", "p99_ms"):
             added = float(through[name] or 0) - float(direct[name] or 0)
             found[f"added with {existing} workloads, {name}"] = round(added, 2)
-        found[f"rate reached with {existing} workloads"] = cells[existing, "gateway at rate"]["rate"]
+        for way in ("direct", "gateway"):
+            found[f"{way} rate reached with {existing} workloads"] = cells[existing, f"{way} at rate"]["rate"]
     return found

@@ -7,6 +7,7 @@ an `error` key.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -30,6 +31,7 @@ from dure.model.errors import DureError, InvalidInput, NotFound, Temporary
 
 MAX_BODY = 8 * 1024 * 1024
 MOST_DOCUMENTS = 1000
+MOST_PARTS = 1_000_000
 _log = structlog.get_logger("dure.gateway")
 Req = Request[Any, Any, State]
 
@@ -230,12 +232,27 @@ def documents(text: bytes) -> list[Any]:
     """One or many documents. JSON is YAML, but read as JSON it is many times faster."""
     try:
         if text.lstrip()[:1] in (b"{", b"["):
-            found = msgspec.json.decode(text)
-            return found if isinstance(found, list) else _items(found)
+            # What begins like JSON may still be YAML in one line.
+            with contextlib.suppress(msgspec.DecodeError):
+                found = msgspec.json.decode(text)
+                return found if isinstance(found, list) else _items(found)
         read = [one for one in yaml.load_all(text, yaml.CSafeLoader) if one is not None]
-    except (yaml.YAMLError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise InvalidInput(f"the body is neither YAML nor JSON: {str(error)[:300]}") from error
+    _check_size(read)
     return [item for one in read for item in _items(one)]
+
+
+def _check_size(found: list[Any]) -> None:
+    """YAML's aliases can make a few lines into more than any memory holds; nothing is written out before this."""
+    left, parts = MOST_PARTS, list(found)
+    while parts:
+        one = parts.pop()
+        inner = list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else ()
+        left -= 1 + len(inner)
+        if left < 0:
+            raise InvalidInput(f"the body has more than {MOST_PARTS} parts once its aliases are written out")
+        parts += inner
 
 
 def _items(document: Any) -> list[Any]:

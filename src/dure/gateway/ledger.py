@@ -46,8 +46,16 @@ class Row:
         self.places: list[Place] = []
         self.held: dict[Place, Held] = {}
         self.work: dict[str, float] = {}
+        self._last: list[Held] | None = None
+
+    def last(self, most: int) -> list[Held]:
+        """The last `most`, read once for each change of the row; not to be changed."""
+        if self._last is None or len(self._last) != min(most, len(self.places)):
+            self._last = [self.held[place] for place in self.places[-most:]]
+        return self._last
 
     def add(self, one: Held) -> None:
+        self._last = None
         bisect.insort(self.places, one.place)
         self.held[one.place] = one
         self._count(one, 1)
@@ -55,6 +63,7 @@ class Row:
     def remove(self, one: Held) -> None:
         if self.held.pop(one.place, None) is None:
             return
+        self._last = None
         del self.places[bisect.bisect_left(self.places, one.place)]
         self._count(one, -1)
 
@@ -116,13 +125,13 @@ class Ledger:
         with self._lock:
             found = [self._rows[name] for name in rows if name in self._rows]
             total = sum(len(row.places) for row in found)
-            listed = [row.held[place] for row in found for place in row.places[-most:]]
+            listed = found[0].last(most) if len(found) == 1 else [one for row in found for one in row.last(most)]
             work: dict[str, float] = {}
             for row in found if total > most else ():
                 for name, amount in row.work.items():
                     work[name] = work.get(name, 0.0) + amount
-        listed.sort(key=lambda one: one.place)
-        listed = listed[-most:]
+        if len(found) != 1:
+            listed = sorted(listed, key=lambda one: one.place)[-most:]
         if total > most:
             for one in listed:
                 for name, amount in one.demand.items():

@@ -17,6 +17,7 @@ from dure.adapters.kube.rest import STRATEGIC, Api
 from dure.adapters.kueue.board import JOBS
 from dure.gateway.desk import Desk, Route
 from dure.gateway.journal import Entry
+from dure.gateway.planner import Planner
 from dure.gateway.sorter import Sorter
 from dure.model.errors import Conflict, DureError, NotFound
 from dure.route import rechoose, reroute
@@ -34,10 +35,11 @@ Json = dict[str, Any]
 
 
 class Mover:
-    """`turn` is called after changes, by one thread."""
+    """`turn` is called after changes, by one thread. Without a `planner` plans are made in that thread."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, planner: Planner | None = None) -> None:
         self._desk = desk
+        self._joint = planner.plan if planner is not None else reroute.plan
         self._sorter = Sorter(desk)
 
     def turn(self) -> int:
@@ -48,9 +50,9 @@ class Mover:
         situation = desk.view.situation(desk.now(), desk.memory.durations)
         standing = {one.name: (lane.name, one.created_s) for lane in situation.lanes.values() for one in lane.waiting}
         waiting = []
-        for key, route in list(desk.routes.items()):
-            here = route.candidate.alternatives[route.at]
-            if key in standing and standing[key][0] == here.lane:
+        for key in [key for key in list(desk.routes) if key in standing]:
+            route = desk.routes.get(key)
+            if route is not None and standing[key][0] == route.candidate.alternatives[route.at].lane:
                 waiting.append(_from_here(key, route, standing[key][1]))
         found = self._plan(tuple(waiting), situation)
         moved = sum(self._carry_out(move) for move in found.moves)
@@ -61,7 +63,7 @@ class Mover:
         settings = self._desk.settings
         if settings.policy == DEFAULT:
             orders = settings.reroute.orders and self._sorter.allowed
-            return reroute.plan(waiting, situation, replace(settings.reroute, orders=orders))
+            return self._joint(waiting, situation, replace(settings.reroute, orders=orders))
         if looks_again(settings.policy):
             return rechoose.plan(waiting, situation, self._desk.policy(settings.policy), settings.reroute)
         return Plan()

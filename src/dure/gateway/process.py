@@ -20,6 +20,7 @@ from dure.gateway.journal import Journal
 from dure.gateway.ledger import Ledger
 from dure.gateway.memory import Memory
 from dure.gateway.mover import Mover
+from dure.gateway.planner import Planner
 from dure.gateway.recovery import Recovery
 from dure.gateway.server import Server
 from dure.gateway.settings import Settings
@@ -41,7 +42,9 @@ class Gateway:
         *,
         everybody: bool = False,
         pages: Sequence[HTTPRouteHandler] = (),
+        apart: bool = False,
     ) -> None:
+        """`apart`: long backlogs are planned in a process of their own."""
         if state is not None:
             state.mkdir(parents=True, exist_ok=True)
         self.journal = Journal(state / "decisions.jsonl" if state else None)
@@ -51,7 +54,8 @@ class Gateway:
         self.ledger = Ledger()
         self.board = Board(api, self.ledger, self._finished, self._wake.set)
         self.desk = Desk(api, self.board, self.ledger, settings, self.journal, self.memory, time.time)
-        self.mover = Mover(self.desk)
+        self._planner = Planner() if apart else None
+        self.mover = Mover(self.desk, self._planner)
         self.dispatcher = Dispatcher(self.board, settings)
         self.app = create_app(self.desk, Doorman(api, everybody=everybody), pages)
         self._server = Server(self.app)
@@ -68,6 +72,8 @@ class Gateway:
         self._stopped.set()
         self._wake.set()
         self._server.stop()
+        if self._planner is not None:
+            self._planner.close()
         if self._thread.is_alive():
             self._thread.join(GRACE_S)
         self.board.stop()

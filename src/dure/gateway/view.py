@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,6 +27,8 @@ LISTED = 256
 # WorkloadPriorityClasses of this gateway; the one of number 0 means first come.
 LENGTH_CLASS = "dure-length-"
 Kind = tuple[str, str, Seconds]
+Seen = TypeVar("Seen", Running, Waiting)
+Reading: TypeAlias = tuple[Held, Kind | None, Seen]
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -34,6 +37,15 @@ class Claim(msgspec.Struct, frozen=True):
     lane: str
     waiting: Waiting
     at_s: Instant
+
+
+class Known(msgspec.Struct, frozen=True):
+    """Jobs of one queue as a policy saw them last, by name, and what each was read from."""
+
+    quota: Amounts
+    durations: Durations
+    running: dict[str, Reading[Running]] = {}
+    waiting: dict[str, Reading[Waiting]] = {}
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -51,6 +63,8 @@ class View:
     def __init__(self, board: Board, ledger: Ledger) -> None:
         self._board, self._ledger = board, ledger
         self._claims: dict[str, Claim] = {}
+        self._entering: dict[str, dict[str, Claim]] = {}
+        self._known: dict[str, Known] = {}
         ledger.seen = self.drop
         self._lock = threading.Lock()
         self._queues: dict[str, Queue] = {}
@@ -65,11 +79,18 @@ class View:
         if self._ledger.knows(key):
             return
         with self._lock:
-            self._claims[key] = Claim(lane, waiting, at_s)
+            self._forget(key)
+            self._claims[key] = claim = Claim(lane, waiting, at_s)
+            self._entering.setdefault(lane, {})[key] = claim
 
     def drop(self, key: str) -> None:
         with self._lock:
-            self._claims.pop(key, None)
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        claim = self._claims.pop(key, None)
+        if claim is not None:
+            del self._entering[claim.lane][key]
 
     def leave(self, key: str, uid: str) -> None:
         """This job is no more: it was made anew under another name."""
@@ -87,7 +108,7 @@ class View:
         for key, one in self._board.locals.objects().items():
             if one.spec.cluster_queue in rows:
                 rows[one.spec.cluster_queue].append(key)
-        claims = self._open_claims(now_s)
+        self._expire(now_s)
         seen: dict[str, Lane] = {}
         told: dict[str, Figures] = {}
         for name in names:
@@ -95,32 +116,66 @@ class View:
             if queue is not None:
                 read = self._read(queue)
                 told[name] = read.figures
-                seen[name] = self._lane(name, read, rows[name], claims.get(name, ()), durations)
+                seen[name] = self._lane(name, read, rows[name], durations)
         return Situation(now_s, seen, told)
 
-    def _lane(
-        self, name: str, queue: Queue, rows: list[str], claims: Iterable[Waiting], durations: Durations
-    ) -> Lane:
+    def _lane(self, name: str, queue: Queue, rows: list[str], durations: Durations) -> Lane:
         listed, ahead, work = self._ledger.waiting(rows, LISTED)
-        running = tuple(self._running(one, queue.capacity, durations) for one in self._ledger.running(name))
-        waiting = [self._waiting(one, queue.capacity, durations) for one in listed]
-        ordered = any(_length(one) for one in listed)
+        running, waiting = self._jobs(name, listed, queue.capacity, durations)
+        ordered = any(one.priority_class and _length(one) for one in listed)
         order = Order.LONGEST_FIRST if ordered else Order.FIRST_COME
+        claims = self._newest(name)
+        late = not waiting or not claims or order.rank(claims[0]) >= order.rank(waiting[-1])
         waiting += claims
-        if claims or ordered:
+        if ordered or not late:
             waiting.sort(key=order.rank)
-            waiting = waiting[-LISTED:]
-        own = all(one.job in self.kinds and (not one.priority or _ours(one)) for one in listed)
+        kinds = self.kinds
+        own = all(one.job in kinds and (not one.priority or _ours(one)) for one in listed)
         hidden_s = _time_of(work, queue.capacity) if ahead else 0.0
         return Lane(
             name,
             queue.capacity,
-            running,
-            tuple(waiting),
+            tuple(running),
+            tuple(waiting[-LISTED:]),
             hidden_s,
             order=order,
             orderable=queue.orderable and own and not ahead,
         )
+
+    def _jobs(
+        self, lane: str, listed: list[Held], quota: Amounts, durations: Durations
+    ) -> tuple[list[Running], list[Waiting]]:
+        """Most of what runs and waits did so when the last job came, and looks the same now."""
+        known = self._known.get(lane)
+        if known is None or known.durations is not durations or known.quota != quota:
+            known = Known(quota, durations)
+
+        def run(one: Held) -> Running:
+            return self._running(one, quota, durations)
+
+        def wait(one: Held) -> Waiting:
+            return self._waiting(one, quota, durations)
+
+        running = self._read_changed(self._ledger.running(lane), known.running, run)
+        waiting = self._read_changed(listed, known.waiting, wait)
+        self._known[lane] = Known(
+            quota,
+            durations,
+            {entry[0].job: entry for entry in running},
+            {entry[0].job: entry for entry in waiting},
+        )
+        return [entry[2] for entry in running], [entry[2] for entry in waiting]
+
+    def _read_changed(
+        self, held: list[Held], before: Mapping[str, Reading[Seen]], read: Callable[[Held], Seen]
+    ) -> list[Reading[Seen]]:
+        kinds, found = self.kinds, []
+        for one in held:
+            kind, entry = kinds.get(one.job), before.get(one.job)
+            if entry is None or entry[0] is not one or entry[1] is not kind:
+                entry = (one, kind, read(one))
+            found.append(entry)
+        return found
 
     def _running(self, one: Held, quota: Amounts, durations: Durations) -> Running:
         return Running(one.job, counted(one.demand, quota), (one.reserved_s or 0.0) + self._run_s(one, durations))
@@ -140,14 +195,18 @@ class View:
             self._queues[queue.metadata.name] = known
         return known
 
-    def _open_claims(self, now_s: Instant) -> Mapping[str, list[Waiting]]:
-        """The newest of them; they stand in the order of their times, so the old ones are at the front."""
-        found: dict[str, list[Waiting]] = {}
+    def _expire(self, now_s: Instant) -> None:
+        """Claims stand in the order of their times, so the old ones are at the front."""
         with self._lock:
             while self._claims and now_s - (oldest := next(iter(self._claims.items())))[1].at_s > CLAIM_S:
-                del self._claims[oldest[0]]
-            for claim in itertools.islice(reversed(self._claims.values()), LISTED):
-                found.setdefault(claim.lane, []).append(claim.waiting)
+                self._forget(oldest[0])
+
+    def _newest(self, lane: str) -> list[Waiting]:
+        """The last jobs that entered this queue and whose Workloads have not shown up, oldest first."""
+        with self._lock:
+            entering = self._entering.get(lane, {})
+            found = [claim.waiting for claim in itertools.islice(reversed(entering.values()), LISTED)]
+        found.reverse()
         return found
 
 

@@ -7,6 +7,7 @@ O((running + waiting) x shapes x log running).
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections import deque
 from collections.abc import Iterable
@@ -47,14 +48,13 @@ def span_of(lane: Lane, job: Waiting, now_s: Instant) -> Span:
     slots = slots_of(lane, (job.demand,))
     if not slots:
         return forecast(insert(lane, job), now_s, job.name)[job.name]
-    rank, own = lane.order.rank, lane.order.rank(job)
+    rank = lane.order.rank
+    ahead = bisect.bisect_right(lane.waiting, rank(job), key=rank)
     slower, begin = crowding(lane, len(lane.waiting) + 1), now_s + lane.hidden_s
     free = [max(begin, held.until_s(now_s, slower)) for held in lane.running]
     free += [begin] * (slots - len(free))
     heapq.heapify(free)
-    for one in lane.waiting:
-        if rank(one) > own:
-            break
+    for one in lane.waiting[:ahead]:
         heapq.heapreplace(free, free[0] + one.run_s * slower)
     return Span(free[0], free[0] + job.run_s * slower)
 
@@ -111,18 +111,21 @@ def crowding(lane: Lane, waiting: int) -> float:
 
 def slots_of(lane: Lane, entering: Iterable[Amounts]) -> int:
     """How many jobs run at once, if all ask for the same; else 0."""
-    shape: Amounts | None = None
-    running, waiting = (one.demand for one in lane.running), (one.demand for one in lane.waiting)
-    for demand in (*running, *waiting, *entering):
-        asked = {name: amount for name, amount in demand.items() if amount}
-        if shape is None:
-            shape = asked
-        elif shape != asked:
-            return 0
+    demands = [one.demand for one in lane.running]
+    demands += [one.demand for one in lane.waiting]
+    demands += entering
+    # A backlog of hundreds mostly asks for the very same; only what differs as it is written is looked at closely.
+    shape = _asked(demands[0]) if demands else {}
+    if any(demand != demands[0] and _asked(demand) != shape for demand in demands):
+        return 0
     if not shape:
         return 0
     slots = min(lane.capacity.get(name, 0) // amount for name, amount in shape.items())
     return slots if len(lane.running) <= slots else 0
+
+
+def _asked(demand: Amounts) -> dict[str, int]:
+    return {name: amount for name, amount in demand.items() if amount}
 
 
 def _by_shape(waiting: Iterable[Waiting]) -> tuple[list[deque[tuple[int, Waiting]]], list[int]]:

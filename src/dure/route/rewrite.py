@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +26,7 @@ def rewritten(
     marks: Mapping[str, str] | None = None,
 ) -> Json:
     """The Job for this queue and class. `notes` and `marks` are annotations and labels that the gateway leaves."""
-    made = copy.deepcopy(job)
+    made: Json = _copied(job)
     made.pop("status", None)
     metadata = made["metadata"]
     labels = dict(metadata.get("labels") or {})
@@ -43,6 +42,13 @@ def rewritten(
         made["spec"]["suspend"] = True
     _change_template(made["spec"]["template"], changes)
     return made
+
+
+def _copied(value: Any) -> Any:
+    """A manifest is a tree of objects and lists; its leaves never change."""
+    if isinstance(value, dict):
+        return {name: _copied(part) for name, part in value.items()}
+    return [_copied(part) for part in value] if isinstance(value, list) else value
 
 
 def _change_template(template: Json, changes: Changes) -> None:

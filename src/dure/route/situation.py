@@ -6,7 +6,7 @@ Built by the gateway from watches and by the simulator from its own state; polic
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -37,10 +37,6 @@ class Waiting(msgspec.Struct, frozen=True):
     created_s: Instant
     priority: int = 0
 
-    @property
-    def rank(self) -> tuple[int, Instant]:
-        return (-self.priority, self.created_s)
-
 
 class Order(enum.StrEnum):
     """Whom a queue serves first among jobs of one priority."""
@@ -48,10 +44,18 @@ class Order(enum.StrEnum):
     FIRST_COME = "first-come"
     LONGEST_FIRST = "longest-first"
 
-    def rank(self, job: Waiting) -> tuple[float, ...]:
-        if self is Order.LONGEST_FIRST:
-            return (-job.priority, -job.run_s, job.created_s)
-        return job.rank
+    @property
+    def rank(self) -> Callable[[Waiting], tuple[float, ...]]:
+        """What to sort by: a plain function, because every submission ranks what waits."""
+        return _longest_first if self is Order.LONGEST_FIRST else _first_come
+
+
+def _first_come(job: Waiting) -> tuple[float, ...]:
+    return (-job.priority, job.created_s)
+
+
+def _longest_first(job: Waiting) -> tuple[float, ...]:
+    return (-job.priority, -job.run_s, job.created_s)
 
 
 class Lane(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 
 import httpx
@@ -22,6 +23,25 @@ def test_a_taken_port_moves_on_to_the_next_free_one() -> None:
         listener.close()
     assert address.moved
     assert address.port > port
+
+
+def test_accepted_connections_send_small_answers_at_once() -> None:
+    async def accepted() -> int:
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            conn = writer.get_extra_info("socket")
+            found.set_result(conn.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listener, address = open_socket(port=0)
+        async with await asyncio.start_server(answer, sock=listener):
+            _, writer = await asyncio.open_connection(address.host, address.port)
+            no_delay = await found
+            writer.close()
+        return no_delay
+
+    assert asyncio.run(accepted())
 
 
 def test_an_address_of_another_machine_is_refused_with_a_remedy() -> None:

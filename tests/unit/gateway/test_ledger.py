@@ -91,6 +91,27 @@ def test_a_claim_ends_when_the_workload_shows_up() -> None:
     assert [one.name for one in seen.situation(2.0, Durations(), ["gpu"]).lanes["gpu"].waiting] == ["default/job-1"]
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["wait", "run", "claim", "kind", "learn"])), max_size=30)
+)
+def test_a_view_that_is_asked_all_the_time_sees_what_a_fresh_one_sees(changes: list[tuple[int, str]]) -> None:
+    ledgers = Ledger(), Ledger()
+    asked, fresh = view(ledgers[0]), view(ledgers[1])
+    durations = Durations()
+    for number, what in changes:
+        name = f"default/job-{number}"
+        for ledger, one in zip(ledgers, (asked, fresh), strict=True):
+            if what == "claim":
+                one.claim(name, "gpu", Waiting(name, {"nvidia.com/gpu": 1000}, 5.0, 1.0 * number), 1.0)
+            elif what == "kind":
+                one.kinds[name] = ("k", "t4", 5.0 + number)
+            elif what != "learn":
+                ledger.put(workload(number, conditions=("QuotaReserved",) if what == "run" else ()))
+        durations = durations.learnt("k", "t4", 1.0 + number) if what == "learn" else durations
+        asked.situation(2.0, durations)
+    assert asked.situation(2.0, durations) == fresh.situation(2.0, durations)
+
+
 def test_a_queue_is_sorted_only_where_all_is_ours_and_nobody_is_preempted() -> None:
     ledger = Ledger()
     ledger.reset([workload(1), workload(2)])

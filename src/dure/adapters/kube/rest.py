@@ -101,26 +101,33 @@ class Api:
         return msgspec.json.decode(self._send("GET", path, params=params).content, type=kind)
 
     def post(self, path: str, body: Any, kind: type[T], acting: Acting = ()) -> T:
-        """`acting` are the headers that name on whose behalf this is done (user impersonation)."""
-        return msgspec.json.decode(self._send("POST", path, body, acting=acting).content, type=kind)
+        """`acting` are the headers that name on whose behalf this is done (user impersonation). Sent once."""
+        return msgspec.json.decode(self._short(path, body, acting, twice=False), type=kind)
 
     def send(self, path: str, body: Any) -> None:
-        """POST of something whose answer tells nothing."""
+        """POST of something whose answer tells nothing, and that may come twice."""
+        self._short(path, body, twice=True)
+
+    def _short(self, path: str, body: Any, acting: Acting = (), *, twice: bool) -> bytes:
+        for name, value in acting:
+            if not (value.isascii() and value.isprintable()):
+                # It could break out of its header and name somebody else.
+                raise InvalidInput(f"{name} {value!r} cannot be sent: only printable ASCII can")
         if self._wire is None:
-            self._send("POST", path, body)
-            return
-        data, headers = msgspec.json.encode(body), self._credentials(path)
+            return self._send("POST", path, body, acting=acting).content
+        data, headers = msgspec.json.encode(body), [*self._credentials(path), *acting]
         if self._guard is not None:
             self._guard()
         try:
-            answer = self._wire.post(path, data, headers)
+            answer = self._wire.post(path, data, headers, twice=twice)
         except Broken as error:
             raise _away(error) from error
         if answer.status == 401:
             # A token may have run out: the usual way knows how to get another.
-            self._send("POST", path, body)
-        elif answer.status >= 400:
+            return self._send("POST", path, body, acting=acting).content
+        if answer.status >= 400:
             raise _error(answer.status, answer.body.decode(errors="replace"))
+        return answer.body
 
     def _credentials(self, path: str) -> list[tuple[str, str]]:
         """What the usual way would put on such a request; a client certificate is in the connection."""

@@ -1,13 +1,14 @@
 """Short requests over kept connections: as little work for each as Python allows.
 
-An agent binds hundreds of pods in a burst, and a general HTTP client costs it three times what the API server needs.
-`rest.Api.send` uses this for requests whose answer is a status; everything else, and whatever is unusual here, goes
-the usual way. Safe to call from many threads: a connection belongs to one request at a time.
+An agent binds hundreds of pods in a burst, a gateway creates hundreds of Jobs, and a general HTTP client costs them
+three times what the API server needs. `rest.Api` uses this for POSTs; everything else, and whatever is unusual here,
+goes the usual way. Safe to call from many threads: a connection belongs to one request at a time.
 """
 
 from __future__ import annotations
 
 import collections
+import select
 import socket
 import ssl
 import threading
@@ -43,20 +44,21 @@ class Wire:
         self._first = threading.Lock()
         self._closed = False
 
-    def post(self, path: str, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> Answer:
-        """A connection that the server has closed meanwhile is replaced once; `Broken` when that does not help."""
+    def post(self, path: str, body: bytes, headers: Iterable[tuple[str, str]] = (), *, twice: bool = True) -> Answer:
+        """A connection that the server has closed meanwhile is replaced once; `Broken` when that does not help.
+
+        Without `twice` a request that was sent is never sent again: whether it was done may not be known.
+        """
         extra = "".join(f"{name}: {value}\r\n" for name, value in headers)
         head = (
             f"POST {self._prefix}{path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\n{extra}"
             f"Content-Type: application/json\r\nAccept: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         data = head.encode("latin-1") + body
-        kept = self._pop()
-        if kept is not None:
-            answer = self._try(kept, data)
-            if answer is not None:
-                return answer
-        answer = self._try_new(data)
+        kept = self._pop() if twice else self._pop_open()
+        answer = self._try(kept, data) if kept is not None else None
+        if answer is None and (twice or kept is None):
+            answer = self._try_new(data)
         if answer is None:
             raise Broken("the server closed the connection")
         return answer
@@ -71,6 +73,16 @@ class Wire:
             return self._idle.pop()
         except IndexError:
             return None
+
+    def _pop_open(self) -> socket.socket | None:
+        """One on which the server has nothing to say: it says something unasked only when it hangs up."""
+        while (kept := self._pop()) is not None:
+            waiting = select.poll()
+            waiting.register(kept, select.POLLIN)
+            if not waiting.poll(0):
+                return kept
+            kept.close()
+        return None
 
     def _try_new(self, data: bytes) -> Answer | None:
         """The first of many that come at once goes alone: the others resume its session, without certificates."""

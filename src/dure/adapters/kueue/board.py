@@ -19,7 +19,8 @@ from dure.model.errors import NotFound, Permanent
 from dure.model.units import Seconds
 
 JOBS = "/apis/batch/v1"
-SYNC_S = 20.0
+# A first list of a hundred thousand Workloads takes a while on a small machine.
+SYNC_S = 60.0
 _OTHERS = ("cohorts", "resourceflavors", "multikueueclusters")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -34,6 +35,9 @@ class Server:
         self._listener.close()
         self._thread.join()
 
+    def hang_up(self) -> None:
+        self._conn.shutdown(socket.SHUT_RDWR)
+
     def _serve(self) -> None:
         while True:
             try:
@@ -41,6 +45,7 @@ class Server:
             except OSError:
                 return
             self.connections += 1
+            self._conn = conn
             with conn:
                 while self._answers and self._answer(conn):
                     pass
@@ -98,6 +103,23 @@ def test_a_kept_connection_that_died_is_replaced_once(serve: Serve) -> None:
     assert wire.post("/", b"").status == 201
     assert wire.post("/", b"").status == 201
     assert server.connections == 2
+
+
+def test_what_must_not_come_twice_is_not_sent_again_when_its_answer_is_lost(serve: Serve) -> None:
+    server, wire = serve(PLAIN, None, PLAIN)
+    assert wire.post("/", b"", twice=False).status == 201
+    with pytest.raises(Broken):
+        wire.post("/", b"", twice=False)
+    assert len(server.requests) == 2
+
+
+def test_a_kept_connection_that_the_server_closed_is_seen_before_anything_is_sent(serve: Serve) -> None:
+    server, wire = serve(PLAIN, PLAIN)
+    assert wire.post("/", b"", twice=False).status == 201
+    server.hang_up()
+    select.select([wire._idle[0]], [], [], 30.0)
+    assert wire.post("/", b"", twice=False).status == 201
+    assert (server.connections, len(server.requests)) == (2, 2)
 
 
 def test_a_server_that_hangs_up_on_a_new_connection_leaves_the_outcome_open(serve: Serve) -> None:
