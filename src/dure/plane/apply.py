@@ -13,6 +13,7 @@ from dure.model.reason import Verdict
 from dure.model.report import Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
+from dure.place.bill import charged
 from dure.plane.fold import fold, leave
 from dure.ports import Change, Charge
 
@@ -150,7 +151,7 @@ def _events(before: WorkloadRecord, status: WorkloadStatus, now_s: Instant, curr
         counts = f"{status.placement.replicas} replicas instead of {old.placement.replicas}"
         told.append(("Scaled", f"{name} gets {counts} in {where}", Level.INFO))
     elif status.generation != old.generation and status.placement:
-        price = show(status.placement.bill.total, currency)
+        price = show(charged(status.placement.bill), currency)
         told.append(("Placed", f"{name} goes to {where}, expected at {price}", Level.INFO))
     if status.leaving_s is not None and old.leaving_s is None:
         told.append(("Leaving", f"{name} leaves {where}: {status.message}", Level.WARNING))
