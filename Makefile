@@ -15,7 +15,7 @@ INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/pyth
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(VENV)/.run ## set up, start Dure with its embedded fleet, print the dashboard's address
+run: $(VENV)/.run $(VENV)/.kernels ## set up, start Dure with its embedded fleet, print the dashboard's address
 	@exec $(BIN)/dure up $(ARGS)
 
 test: lint types imports unit ## set up, then lint, type check, import contract and all tests
@@ -32,7 +32,7 @@ types: $(VENV)/.dev ## mypy --strict
 imports: $(VENV)/.dev ## the layer contract
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev browser lab-wanted ## the tests alone; ARGS="-k word" narrows them, LAB=0 leaves out real clusters
+unit: $(VENV)/.dev $(VENV)/.kernels browser lab-wanted ## the tests alone; ARGS="-k word" narrows them, LAB=0 leaves out real clusters
 	DURE_LAB=$(LAB) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (the first time about 15 minutes)
@@ -57,6 +57,11 @@ lock: $(VENV)/.uv ## pin the dependencies anew, with hashes
 
 clean: ## remove the virtual environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
+
+# Compiled kernels are kept beside their sources, but do not notice a change in a source that they inline.
+$(VENV)/.kernels: $(shell find src/dure -name '*.py') | $(VENV)/.uv
+	@find src -name '*.nb[ci]' -delete
+	@touch $@
 
 $(VENV)/.uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Dure needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }

@@ -14,6 +14,7 @@ import msgspec
 
 from dure.model.cluster import ClusterState
 from dure.model.decision import Bind, Evict, JournalEntry, Resize
+from dure.model.defrag import DefragWish
 from dure.model.event import Event
 from dure.model.membership import Membership
 from dure.model.policy import Policy
@@ -105,6 +106,10 @@ class PlanePort(Protocol):
 
     def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
         """Everything that should exist on this cluster now. `Temporary` when the plane is away."""
+        ...
+
+    def fetch_wish(self, cluster: str) -> DefragWish | None:
+        """A person's wish for defragmentation that stands for this cluster."""
         ...
 
     def write_report(self, report: Report) -> None: ...

@@ -7,11 +7,14 @@ from typing import Protocol
 import pytest
 from msgspec.structs import replace
 
+from dure.model.defrag import DefragAnswer, DefragState
 from dure.model.errors import Temporary
+from dure.model.fleet import Fleet
 from dure.model.report import Report
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
+from dure.plane import defrag
 from dure.ports import Change, PlanePort, StorePort
-from tests.fixtures.small_world import desired, training
+from tests.fixtures.small_world import cluster, desired, pool, training
 
 
 class PlaneHarness(Protocol):
@@ -65,9 +68,24 @@ class PlaneContract:
         harness.port.write_report(report(20.0, "new"))
         assert [one.version for one in harness.store.list_reports()] == ["new"]
 
+    def test_a_wish_stands_until_it_is_answered_for_good(self, harness: PlaneHarness) -> None:
+        assert harness.port.fetch_wish("test") is None
+        fleet = Fleet("test", (cluster(pool("big", "big")),))
+        (asked,) = defrag.ask(harness.store, fleet, 10.0, "test", apply=True)
+        wish = harness.port.fetch_wish("test")
+        assert wish is not None
+        assert (wish.id, wish.apply, wish.asked_s) == (asked.wish, True, 10.0)
+        planned = DefragAnswer("test", wish.id, 11.0, DefragState.PLANNED, apply=True)
+        harness.port.write_report(replace(report(11.0), defrag=planned))
+        assert harness.port.fetch_wish("test") == wish
+        harness.port.write_report(replace(report(12.0), defrag=replace(planned, at_s=12.0, state=DefragState.MOVED)))
+        assert harness.port.fetch_wish("test") is None
+
     def test_a_plane_that_is_away_is_a_temporary_failure(self, harness: PlaneHarness) -> None:
         harness.go_away()
         with pytest.raises(Temporary):
             harness.port.fetch_desired("test")
+        with pytest.raises(Temporary):
+            harness.port.fetch_wish("test")
         with pytest.raises(Temporary):
             harness.port.write_report(report(1.0))

@@ -19,6 +19,7 @@ from dure.api.app import create_app
 from dure.api.auth import Keys
 from dure.api.server import Server, open_socket
 from dure.embedded.world import EmbeddedWorld
+from dure.model.defrag import DefragWish
 from dure.model.errors import InvalidInput, NotAllowed, Temporary
 from dure.model.fleet import Fleet
 from dure.model.report import Desired, Report
@@ -41,6 +42,9 @@ class LocalHarness:
     def go_away(self) -> None:
         class Away(LocalPlane):
             def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
+                raise Temporary("the store is away")
+
+            def fetch_wish(self, cluster: str) -> DefragWish | None:
                 raise Temporary("the store is away")
 
             def write_report(self, report: Report) -> None:

@@ -145,3 +145,22 @@ def test_it_goes_on_from_its_state_after_a_clean_stop_and_after_a_kill(start_up:
     assert third.dure("get", "workloads", "kept").returncode == 0
     now = json.loads(third.dure("status", "--json").stdout)["now_s"]
     assert now >= before, "the fleet's clock never goes back"
+
+
+def test_defrag_shows_a_plan_or_a_reason_for_every_cluster_and_carries_it_out_on_demand(up: Up) -> None:
+    shown = up.dure("defrag", "--wait", "120", "--json")
+    assert shown.returncode == 0, shown.stderr
+    found = json.loads(shown.stdout)["clusters"]
+    assert len(found) == 4
+    assert all(one["plan"]["moves"] if one["state"] == "planned" else one["note"] for one in found)
+    assert {one["state"] for one in found} <= {"planned", "nothing-to-do"}
+    table = up.dure("defrag", "--wait", "120").stdout
+    assert [line.partition(":")[0] for line in table.splitlines() if not line.startswith((" ", "Nothing"))] == [
+        one["cluster"] for one in found
+    ]
+    done = json.loads(up.dure("defrag", "--apply", "--wait", "240", "--json").stdout)["clusters"]
+    assert {one["state"] for one in done} <= {"moved", "dropped", "nothing-to-do"}
+    assert {one["wish"] for one in done}.isdisjoint(one["wish"] for one in found)
+    unknown = up.dure("defrag", "--cluster", "seoul-onpremm")
+    assert unknown.returncode == 4
+    assert "Did you mean 'seoul-onprem'?" in unknown.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -141,6 +142,24 @@ def test_a_serving_gets_a_deployment_and_a_service(cluster: Cluster, plane: Fixe
     member.runner.wake()
     until(lambda: any(one.ready == 2 for one in plane.reports[-1].observed), "two replicas")
     assert "web" in cluster.kubectl("get", "deployments,services", "-n", "dure-search", "-o", "name")
+
+
+def test_a_quota_that_keeps_pods_away_is_told(cluster: Cluster, plane: FixedPlane, member: Member) -> None:
+    poor = msgspec.structs.replace(training("stuck"), tenant="poor")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "dure-poor"}}
+    limits = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "limits", "namespace": "dure-poor"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "0"}},
+    }
+    cluster.apply(namespace, limits)
+    path = "/api/v1/namespaces/dure-poor/resourcequotas/limits"
+    cluster.api.until(path, lambda found: "used" in found["status"], what="a quota that counts")
+    plane.desired = (desired(poor),)
+    member.runner.wake()
+    told = "quota dure-poor/limits allows 0 requests.nvidia.com/gpu"
+    until(lambda: any(one.message.startswith(told) for one in plane.reports[-1].observed), "the quota named")
 
 
 def test_an_older_generation_is_refused_by_the_server_itself(

@@ -11,6 +11,7 @@ from dure.adapters.kube.rest import Api
 from dure.embedded.members import Member
 from dure.model.accelerator import ShareMode
 from dure.model.cluster import ClusterInfo
+from dure.model.defrag import DefragWish
 from dure.model.errors import Temporary
 from dure.model.fleet import ClusterSpec, Connect, PoolSpec
 from dure.model.report import Desired, Report
@@ -34,6 +35,10 @@ class FixedPlane:
     def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
         self._check()
         return self.desired
+
+    def fetch_wish(self, cluster: str) -> DefragWish | None:
+        self._check()
+        return None
 
     def write_report(self, report: Report) -> None:
         self._check()

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import grpc
 import msgspec
 
+from dure.model.defrag import DefragWish
 from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
 from dure.model.membership import Credential, Membership
 from dure.model.report import Desired, Report
@@ -87,6 +88,10 @@ class GrpcPlane:
             self._known = known if answer.desired is None else answer
             self._fetched = answer.tag
             return self._known.desired or ()
+
+    def fetch_wish(self, cluster: str) -> DefragWish | None:
+        found: DefragWish | None = self._call("Wish", Asked(self._cluster), DefragWish | None)
+        return found
 
     def wait_for_news(self, wait_s: Seconds) -> bool:
         with self._heard:

@@ -11,6 +11,7 @@ import ssl
 import httpx
 import msgspec
 
+from dure.model.defrag import DefragWish
 from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
 from dure.model.membership import Credential, Membership
 from dure.model.report import Desired, Report
@@ -46,6 +47,9 @@ class HttpPlane:
             self._desired = _DESIRED.decode(answer.content)
             self._tag = answer.headers.get("etag", "")
         return self._desired
+
+    def fetch_wish(self, cluster: str) -> DefragWish | None:
+        return msgspec.json.decode(self._call("GET", "wish").content, type=DefragWish | None)
 
     def wait_for_news(self, wait_s: Seconds) -> bool:
         """Whether what is desired is another than what was fetched last; returns at once when it is."""

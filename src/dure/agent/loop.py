@@ -14,9 +14,11 @@ from dure.agent.view import devices_of, warm_models
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, VNodePool
 from dure.model.decision import Bind, Decision, Evict, Hold, Resize
-from dure.model.errors import Conflict, InvalidInput, NotAllowed, Temporary
+from dure.model.defrag import DefragWish
+from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
 from dure.model.fleet import PoolSpec
 from dure.model.report import Desired, DeviceView, Observed, Report
+from dure.model.units import Instant
 from dure.pack import Memory, Survey, pack
 from dure.ports import Clock, ClusterPort, PlanePort
 
@@ -25,6 +27,8 @@ R = TypeVar("R")
 
 # Figures count as fresh for several minutes, so a quiet cluster may be quiet for one.
 REPORT_EVERY_S = 60.0
+# People who ask for defragmentation can wait this long.
+WISH_EVERY_S = 5.0
 
 
 class Agent:
@@ -51,10 +55,11 @@ class Agent:
         self._lanes = ThreadPoolExecutor(lanes, "agent-lane") if self._live else None
         self._told: dict[str, tuple[str, Hold]] = {}
         self._unsent: list[Decision] = []
-        self._packed = ""
+        self._packed = ("", "")
         self._memory = Memory()
         self._tidy = Tidy(catalogue)
         self._survey = Survey(catalogue, self.pools)
+        self._ask_again_s: Instant = 0.0
         self._conflicted = False
         self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
         self._sent: Report | None = None
@@ -70,13 +75,14 @@ class Agent:
         observed = self.cluster.fetch_observed()
         changed = self._converge({one.uid: one for one in observed})
         state = self.cluster.fetch_state()
-        if state.version != self._packed:
-            decisions = pack(state, self.catalogue, self._memory)
+        kept, view = self._tidy.view(state)
+        if (state.version, kept) != self._packed:
+            decisions = pack(view, self.catalogue, self._memory)
             if self._act(decisions):
                 changed, state = True, self.cluster.fetch_state()
             # A cluster that lives on may have changed while we acted: what was packed is an older one.
             again = self._conflicted or (changed and self._live)
-            self._packed = "" if again else state.version
+            self._packed = ("", "") if again else (state.version, kept)
         if self._make_tidy(state):
             changed, state = True, self.cluster.fetch_state()
         self._report(state, self.cluster.fetch_observed() if changed else observed)
@@ -121,11 +127,25 @@ class Agent:
         return acted
 
     def _make_tidy(self, state: ClusterState) -> bool:
-        evicts = self._tidy.step(state, self._memory)
+        evicts = self._tidy.step(state, self._memory, self._wish(state.now_s))
         if evicts:
-            self.cluster.evict(evicts)
+            try:
+                self.cluster.evict(evicts)
+            except DureError as error:
+                self._tidy.failed(str(error), state.now_s)
+                raise
             self._unsent.extend(evicts)
         return bool(evicts)
+
+    def _wish(self, now_s: Instant) -> DefragWish | None:
+        """Asked for now and then; a plane that is away, or older than this agent, has none."""
+        if self.plane_away or now_s < self._ask_again_s:
+            return None
+        self._ask_again_s = now_s + WISH_EVERY_S
+        try:
+            return self.plane.fetch_wish(self.cluster.name)
+        except (Temporary, NotFound, Permanent):
+            return None
 
     def _each(self, do: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
         return self._lanes.map(do, items) if self._lanes is not None else map(do, items)
@@ -160,7 +180,8 @@ class Agent:
             self._view = (state.version, pools, devices_of(state))
         _, pools, devices = self._view
         decisions = tuple(self._unsent)
-        report = Report(self.cluster.name, self.clock.now(), state.version, pools, observed, devices, decisions)
+        at_s, answer = self.clock.now(), self._tidy.answer
+        report = Report(self.cluster.name, at_s, state.version, pools, observed, devices, decisions, answer)
         if not self._news(report):
             return
         try:
@@ -176,6 +197,8 @@ class Agent:
     def _news(self, report: Report) -> bool:
         before = self._sent
         if before is None or report.at_s - before.at_s >= REPORT_EVERY_S or report.decisions:
+            return True
+        if report.defrag != before.defrag:
             return True
         return report.version != before.version or report.observed != before.observed
 

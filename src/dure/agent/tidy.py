@@ -1,4 +1,4 @@
-"""Defragmentation on a period: a plan is made when a wide demand waits, and acted on only if it holds a cycle later.
+"""Defragmentation on a period and on a wish: a plan is acted on only if it still holds a cycle after it was made.
 
 Called by the agent's cycle, for embedded and real clusters alike. Invariant: nothing is moved by a plan that
 `still_valid` has not confirmed on a newer look at the cluster, and training moves only just after a checkpoint.
@@ -7,14 +7,21 @@ Called by the agent's cycle, for embedded and real clusters alike. Invariant: no
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
+from dure.agent.keeping import KEEP_S, Keep, guarded, holds
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Pod, PodPhase
 from dure.model.decision import Evict
+from dure.model.defrag import DefragAnswer, DefragPlan, DefragState, DefragWish, How, PodMove
 from dure.model.reason import Reason, Verdict
 from dure.model.units import Instant, Seconds
 from dure.pack import Memory
-from dure.pack.defrag import DefragPlan, How, PodMove, plan_empty, plan_room, still_valid
+from dure.pack.defrag import plan_empty, plan_room, still_valid, whole_devices
+
+# A wish that lay about for longer than this was for another world; so is a plan that no checkpoint lets go on.
+WISH_S = 3600.0
+LAPSE_S = 3600.0
 
 
 class TidySettings(msgspec.Struct, frozen=True):
@@ -29,32 +36,88 @@ USUAL = TidySettings()
 
 
 class Tidy:
-    """Remembers the plan between the cycle that makes it and the cycle that may act on it."""
+    """Remembers the plan between the cycle that makes it and the cycle that may act on it.
+
+    `answer` is what became of the newest wish; it is reported until there is another.
+    """
 
     def __init__(self, catalogue: Catalogue, settings: TidySettings = USUAL) -> None:
         self.catalogue = catalogue
         self.settings = settings
         self.plan: DefragPlan | None = None
-        self._wanted = ""
+        self.answer: DefragAnswer | None = None
+        self._wanted = self._workload = ""
         self._next_s: Instant = 0.0
+        self._lapses_s: Instant = 0.0
+        self._keep: Keep | None = None
 
-    def step(self, state: ClusterState, memory: Memory) -> list[Evict]:
+    def view(self, state: ClusterState) -> tuple[str, ClusterState]:
+        """The node that is kept for somebody now, if any, and the cluster as the packer should see it."""
+        if self._keep is None or not holds(self._keep, state):
+            self._keep = None
+            return "", state
+        return self._keep.node, guarded(state, self._keep)
+
+    def step(self, state: ClusterState, memory: Memory, wish: DefragWish | None = None) -> list[Evict]:
         """The pods to move now: those of the last plan if it still holds; else a plan is made, once in a period."""
+        if wish is not None and self._is_new(wish, state.now_s):
+            self._hear(wish, state, memory)
+            return []
         plan, self.plan = self.plan, None
-        if plan is not None and self._needed(state) and still_valid(plan, state, self.catalogue):
-            return self._act(plan, state)
+        if plan is not None:
+            if self._needed(state) and still_valid(plan, state, self.catalogue):
+                return self._act(plan, state)
+            self._tell(plan, DefragState.DROPPED, state.now_s, "the cluster changed before the plan was carried out")
         if state.now_s >= self._next_s:
             self._next_s = state.now_s + self.settings.period_s
-            self.plan = self._make(state, memory)
+            self.plan, self._lapses_s = self._make(state, memory), state.now_s + LAPSE_S
         return []
 
+    def failed(self, why: str, now_s: Instant) -> None:
+        """The cluster did not take the moves that `step` answered last."""
+        if self.answer is not None and self.answer.state is DefragState.MOVED and self.answer.at_s == now_s:
+            note = f"the cluster did not take the moves: {why}"
+            self.answer = replace(self.answer, state=DefragState.DROPPED, note=note)
+
+    def _is_new(self, wish: DefragWish, now_s: Instant) -> bool:
+        known = self.answer is not None and self.answer.wish == wish.id
+        return not known and now_s - wish.asked_s <= WISH_S
+
+    def _hear(self, wish: DefragWish, state: ClusterState, memory: Memory) -> None:
+        """Answer with a plan; with `apply` it takes the place of the period's and is looked at again next time."""
+        waiting = _first_waiting(state)
+        plan, note = self._wished(wish, waiting, state, memory)
+        found = DefragState.PLANNED if plan is not None else DefragState.NOTHING
+        self.answer = DefragAnswer(state.cluster, wish.id, state.now_s, found, wish.apply, plan, note)
+        if plan is not None and wish.apply:
+            self.plan, self._wanted = plan, waiting.uid if waiting is not None else ""
+            self._lapses_s = state.now_s + LAPSE_S
+            held = wish.wanted.workload if wish.wanted is not None else ""
+            self._workload = waiting.workload if waiting is not None else held
+
+    def _wished(
+        self, wish: DefragWish, waiting: Pod | None, state: ClusterState, memory: Memory
+    ) -> tuple[DefragPlan | None, str]:
+        """Room for the pod that waits here, else for the workload that the plane holds, else an empty node."""
+        if waiting is not None:
+            plan = plan_room(state, self.catalogue, waiting, memory)
+            return plan, "" if plan else f"no allowed moves make room for {waiting.name}"
+        if wish.wanted is not None:
+            wanted = wish.wanted
+            stand_in = whole_devices(wanted.classes, wanted.devices, wanted.pool)
+            plan = plan_room(state, self.catalogue, stand_in, memory)
+            if plan is not None:
+                return replace(plan, goal=f"{plan.goal} for {wanted.workload}, which is held"), ""
+            return None, f"no allowed moves bring {wanted.devices} free devices together for {wanted.workload}"
+        plan = plan_empty(state, self.catalogue, memory)
+        return plan, "" if plan else "no node in use can be emptied: its pods may not move or have no other seat"
+
     def _make(self, state: ClusterState, memory: Memory) -> DefragPlan | None:
-        waiting = sorted(
-            filter(_wide, state.pods), key=lambda p: (-p.priority, -p.demand.devices, p.created_s, p.name)
-        )
-        self._wanted = waiting[0].uid if waiting else ""
-        if waiting:
-            return plan_room(state, self.catalogue, waiting[0], memory)
+        waiting = _first_waiting(state)
+        self._wanted = waiting.uid if waiting is not None else ""
+        self._workload = waiting.workload if waiting is not None else ""
+        if waiting is not None:
+            return plan_room(state, self.catalogue, waiting, memory)
         if self.settings.compact and all(pod.node for pod in state.pods):
             return plan_empty(state, self.catalogue, memory)
         return None
@@ -65,11 +128,28 @@ class Tidy:
 
     def _act(self, plan: DefragPlan, state: ClusterState) -> list[Evict]:
         """All moves of the plan, or none yet: a plan whose training pods are far from a checkpoint waits its turn."""
-        pods = {pod.uid: pod for pod in state.pods}
-        if not all(self._ripe(move, pods[move.uid], state.now_s) for move in plan.moves):
-            self.plan = plan
-            return []
+        pods = {(pod.name, pod.uid): pod for pod in state.pods}
+        if not all(self._ripe(move, pods[move.pod, move.uid], state.now_s) for move in plan.moves):
+            return self._wait(plan, state.now_s)
+        self._tell(plan, DefragState.MOVED, state.now_s, "")
+        self._keep = Keep(plan.node, self._workload, state.now_s + KEEP_S)
         return [_evict(move, plan) for move in plan.moves]
+
+    def _wait(self, plan: DefragPlan, now_s: Instant) -> list[Evict]:
+        if now_s >= self._lapses_s:
+            self._tell(
+                plan, DefragState.DROPPED, now_s, "its training pods were never just after a checkpoint together"
+            )
+            return []
+        self.plan = plan
+        self._tell(plan, DefragState.WAITING, now_s, "training moves just after its next checkpoint")
+        return []
+
+    def _tell(self, plan: DefragPlan, how_far: DefragState, now_s: Instant, note: str) -> None:
+        """Only what became of a wished plan; the period's own plans are in the journal once they are acted on."""
+        answer = self.answer
+        if answer is not None and answer.apply and answer.plan == plan and answer.state is not how_far:
+            self.answer = replace(answer, at_s=now_s, state=how_far, note=note)
 
     def _ripe(self, move: PodMove, pod: Pod, now_s: Instant) -> bool:
         if move.how is not How.AT_CHECKPOINT or pod.started_s is None:
@@ -79,6 +159,10 @@ class Tidy:
 
 def _wide(pod: Pod) -> bool:
     return pod.phase is PodPhase.PENDING and not pod.node and pod.gang == 1 and pod.demand.devices > 1
+
+
+def _first_waiting(state: ClusterState) -> Pod | None:
+    return min(filter(_wide, state.pods), key=_urgency, default=None)
 
 
 def _urgency(pod: Pod) -> tuple[int, int, float, str]:

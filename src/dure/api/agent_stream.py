@@ -1,4 +1,4 @@
-"""The plane's gRPC service for agents: the same four calls as over HTTP, and a stream of what is desired.
+"""The plane's gRPC service for agents: the same calls as over HTTP, and a stream of what is desired.
 
 Started by `dure up --grpc-port`. Generic handlers with MessagePack bodies: the structs of the model are the schema.
 Every call asks `plane.admission` about the caller first. A stream holds one thread while it is open, so their number
@@ -52,7 +52,13 @@ class AgentStream:
         self._free = threading.BoundedSemaphore(streams)
         self._threads = ThreadPoolExecutor(streams + _CALLS, "agent-stream")
         self._server = grpc.server(self._threads, options=_OPTIONS)
-        calls = {"Join": self._join, "Membership": self._membership, "Desired": self._desired, "Report": self._report}
+        calls = {
+            "Join": self._join,
+            "Membership": self._membership,
+            "Desired": self._desired,
+            "Wish": self._wish,
+            "Report": self._report,
+        }
         handlers = {name: grpc.unary_unary_rpc_method_handler(_answer(call)) for name, call in calls.items()}
         handlers["Watch"] = grpc.unary_stream_rpc_method_handler(self._watch)
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
@@ -91,6 +97,9 @@ class AgentStream:
         wanted = LocalPlane(self._backend.store).fetch_desired(self._caller(asked.cluster, context))
         tag = tag_of(wanted)
         return Wanted(tag, None if tag == asked.tag else wanted)
+
+    def _wish(self, body: bytes, context: Any) -> Any:
+        return LocalPlane(self._backend.store).fetch_wish(self._caller(_read(body, Asked).cluster, context))
 
     def _report(self, body: bytes, context: Any) -> Any:
         """Who reports is said beside the report, so that nothing of a stranger is read."""

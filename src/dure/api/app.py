@@ -17,7 +17,7 @@ from dure.api.backend import Backend
 from dure.api.gate import Gate
 from dure.api.metrics import Metrics
 from dure.api.pulse import Pulse
-from dure.api.routes import agents, documents, fleet, health, journal, shadow, workloads
+from dure.api.routes import agents, defrag, documents, fleet, health, journal, shadow, workloads
 from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
 
@@ -45,6 +45,7 @@ def create_app(
             *fleet.HANDLERS,
             *journal.HANDLERS,
             *shadow.HANDLERS,
+            *defrag.HANDLERS,
             *documents.HANDLERS,
             *health.HANDLERS,
             *agents.HANDLERS,

@@ -23,6 +23,8 @@ from dure.bench.result import Result, bench_options, emit
 from dure.model.errors import InvalidInput, NotFound
 
 _PREFIX = "openb_pod_list_"
+# Points of allocation between the first and the last policy from which on a plot is worth its room.
+_APART = 0.5
 
 
 @click.command()
@@ -170,21 +172,56 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _figures(done: list[tuple[dict[str, Any], Cell]]) -> list[Any]:
-    """Allocation against demand arrived, one plot for each list, the mean over seeds per policy."""
-    from plotly import graph_objects
-
+    """For each list the allocation against demand arrived, and how far each policy is behind; means over seeds."""
     figures = []
     for name in dict.fromkeys(row["list"] for row, _ in done):
-        figure = graph_objects.Figure()
-        for policy in dict.fromkeys(row["policy"] for row, _ in done):
-            curves = [cell.curve for row, cell in done if row["list"] == name and row["policy"] == policy]
-            mean = np.mean(np.array(curves), axis=0)
-            figure.add_scatter(
-                x=list(range(mean.size)), y=[round(float(v), 3) for v in mean], name=policy, mode="lines"
-            )
-        bounds = [row["bound_pct"] for row, _ in done if row["list"] == name and row["bound_pct"] is not None]
-        if bounds:
-            figure.add_hline(y=statistics.fmean(bounds), line_dash="dot", annotation_text="bound")
-        figure.update_layout(title=name, xaxis_title="demand arrived, % of capacity", yaxis_title="allocated, %")
-        figures.append(figure)
+        here = [(row, cell) for row, cell in done if row["list"] == name]
+        curves = {
+            policy: np.mean(np.array([cell.curve for row, cell in here if row["policy"] == policy]), axis=0)
+            for policy in dict.fromkeys(row["policy"] for row, _ in here)
+        }
+        bounds = [row["bound_pct"] for row, _ in here if row["bound_pct"] is not None]
+        figures.append(_allocated(name, curves, statistics.fmean(bounds) if bounds else None))
+        figures.append(_behind(name, curves))
     return figures
+
+
+def _allocated(name: str, curves: dict[str, Any], bound: float | None) -> Any:
+    """Zoomed to where the curves part: before that they all follow the demand."""
+    from plotly import graph_objects
+
+    figure = graph_objects.Figure()
+    apart = np.ptp(np.array(list(curves.values())), axis=0) > _APART
+    last = len(apart) - 1
+    first = max(0, min(int(np.argmax(apart)) if apart.any() else last, last - 10) - 2)
+    for policy, mean in curves.items():
+        figure.add_scatter(x=list(range(mean.size)), y=_rounded(mean), name=policy, mode="lines")
+    if bound is not None:
+        figure.add_hline(y=bound, line_dash="dot", line_color="#808080", annotation_text=f"bound {bound:.1f}")
+    top = max(100.0 if bound is None else bound, *(float(mean.max()) for mean in curves.values()))
+    low = min(float(mean[first]) for mean in curves.values())
+    figure.update_layout(
+        title=f"{name}: allocated, higher is better",
+        xaxis={"title": "demand arrived, % of capacity", "range": [first, last]},
+        yaxis={"title": "allocated, %", "range": [low, top + 0.05 * (top - low)]},
+    )
+    return figure
+
+
+def _behind(name: str, curves: dict[str, Any]) -> Any:
+    from plotly import graph_objects
+
+    figure = graph_objects.Figure()
+    follows = np.max(np.array(list(curves.values())), axis=0)
+    for policy, mean in curves.items():
+        figure.add_scatter(x=list(range(mean.size)), y=_rounded(follows - mean), name=policy, mode="lines")
+    figure.update_layout(
+        title=f"{name}: behind the best policy, lower is better",
+        xaxis={"title": "demand arrived, % of capacity"},
+        yaxis={"title": "points of allocation behind", "rangemode": "tozero"},
+    )
+    return figure
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(value), 3) for value in values]

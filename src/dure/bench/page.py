@@ -11,15 +11,29 @@ from dure.bench.result import Result
 
 _STYLE = """
 :root{color-scheme:light dark;--line:#8884}
-body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.5 system-ui,sans-serif;max-width:1240px;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}
-td,th{border-bottom:1px solid var(--line);padding:.2rem .7rem;text-align:right}
-td:first-child,th:first-child{text-align:left}
+td,th{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:right;vertical-align:bottom}
+.text{text-align:left}
 h2~table,h3~table{display:block;overflow-x:auto}
 """
 
 
+# Read on a white page and on a black one alike: no ground of its own, grey letters and lines.
+_LOOK = {
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "font": {"color": "#808080"},
+    "margin": {"t": 60, "b": 50},
+}
+_AXIS = {"gridcolor": "rgba(128,128,128,.3)", "zerolinecolor": "rgba(128,128,128,.5)"}
+
+
 def write_page(path: Path, result: Result, figures: Sequence[Any]) -> None:
+    for figure in figures:
+        figure.update_layout(**_LOOK)
+        figure.update_xaxes(**_AXIS)
+        figure.update_yaxes(**_AXIS)
     plots = "".join(
         figure.to_html(full_html=False, include_plotlyjs="inline" if index == 0 else False)
         for index, figure in enumerate(figures)
@@ -36,7 +50,7 @@ def write_page(path: Path, result: Result, figures: Sequence[Any]) -> None:
 def _summary(summary: Mapping[str, Any]) -> str:
     """Plain figures as one table; a list of rows or a group of figures as a table of its own."""
     flat = {name: value for name, value in summary.items() if not isinstance(value, (list, Mapping))}
-    parts = [_table([flat])] if flat else []
+    parts = [_table([{"figure": name, "value": value} for name, value in flat.items()])] if flat else []
     for name, value in summary.items():
         if name not in flat:
             rows = value if isinstance(value, list) else [{"": key, name: one} for key, one in value.items()]
@@ -46,11 +60,24 @@ def _summary(summary: Mapping[str, Any]) -> str:
 
 def _table(rows: Sequence[Any]) -> str:
     columns = list(dict.fromkeys(column for row in rows for column in row))
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+    kinds = {column: _kind([row.get(column) for row in rows]) for column in columns}
+    head = "".join(f"<th{kinds[column]}>{_name(column)}</th>" for column in columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{_cell(row.get(column))}</td>" for column in columns) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td{kinds[column]}>{_cell(row.get(column))}</td>" for column in columns) + "</tr>"
+        for row in rows
     )
     return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _kind(values: Sequence[Any]) -> str:
+    """Words to the left, figures to the right, also where a figure comes as text ('97.7 ± 0.1')."""
+    words = [value for value in values if isinstance(value, str) and not value[:1].isdigit()]
+    return " class=text" if words else ""
+
+
+def _name(column: str) -> str:
+    """Long names of columns may break, so that a wide table fits the page."""
+    return html.escape(column).replace("_", "_<wbr>")
 
 
 def _cell(value: Any) -> str:

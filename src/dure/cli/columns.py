@@ -64,6 +64,8 @@ def _decision(item: Item, _now: float) -> str:
         return f"{home['cluster']}/{home['pool']}"
     if decision["kind"] == "bind":
         return f"{decision['pod']} on {decision['node']}"
+    if decision["kind"] == "scale-replicas":
+        return f"{decision['before']} to {decision['after']} replicas: {decision['reason']}"
     verdicts = decision.get("verdicts", [])
     return ", ".join(dict.fromkeys(one.get("reason", "") for one in verdicts)) or str(decision.get("reason", ""))[:60]
 

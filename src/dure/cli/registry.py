@@ -36,6 +36,7 @@ COMMANDS: dict[str, Entry] = {
     "why": Entry("dure.cli.why", "Why it waits, or why it is where it is.", ASK),
     "logs": Entry("dure.cli.logs", "What happened to a workload.", ASK),
     "cancel": Entry("dure.cli.cancel", "Stop workloads.", ASK),
+    "defrag": Entry("dure.cli.defrag", "Bring free devices together by a few moves.", ASK),
     "sim": Entry("dure.cli.sim", "A week of a fleet in seconds.", BRAIN),
     "render": Entry("dure.cli.render", "Make manifests for a cluster out of the fleet.", PEOPLE),
     "cluster": Entry("dure.cli.cluster", "Let member clusters join.", PROCESS),

@@ -18,6 +18,9 @@ from dure.cli.state import state_option
 def command(workload: str, output: str, state: Path) -> None:
     """Tell why a workload waits or why it is where it is.
 
+    For one that waits: the pool of each cluster that is nearest to taking it, with the numbers that clash; all pools
+    with -o wide.
+
     \b
     Example:
       dure why vision-train-0042
@@ -27,10 +30,14 @@ def command(workload: str, output: str, state: Path) -> None:
         print_data(found, output)
         return
     click.echo(f"{found['workload']}  {found.get('headline', '')}")
-    lines = found.get("lines", [])
+    every = found.get("lines", [])
+    near = [line for line in every if line.get("nearest")]
+    lines = near if near and output == "table" else every
     if lines:
         rows = [["", line["where"], line["sentence"], line.get("reason") or ""] for line in lines]
         print_table(["", "", "", ""], rows, head=False)
+    if len(lines) < len(every):
+        click.echo(f"  and {len(every) - len(lines)} more pools: dure why {workload} -o wide")
     remedies = dict.fromkeys(line["remedy"] for line in lines if line.get("remedy"))
     for remedy in list(remedies)[:3] if output == "table" else remedies:
         click.echo(f"  -> {remedy}")

@@ -49,12 +49,13 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A verdict put into words for readers who have only JSON."""
+    """A verdict put into words for readers who have only JSON. `nearest`: of its cluster, the nearest to a yes."""
 
     where: str
     sentence: str
     reason: Reason | None = None
     remedy: str = ""
+    nearest: bool = False
 
 
 class Why(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -52,7 +52,7 @@ class Reason(enum.StrEnum):
 
 REMEDIES: dict[Reason, str] = {
     Reason.NO_CAPACITY: "Wait, accept another class, or add nodes to the pool.",
-    Reason.FRAGMENTED: "Wait for a larger free group, make the gang smaller, or accept another class.",
+    Reason.FRAGMENTED: "Wait for a larger free group, bring devices together (dure defrag), or accept another class.",
     Reason.MEMORY_TOO_SMALL: "Ask for less memory per device or accept a class with more.",
     Reason.COMPUTE_TOO_SMALL: "Ask for a smaller share of a device or accept a faster class.",
     Reason.BANDWIDTH_TOO_SMALL: "Ask for less bandwidth or accept a class with more.",

@@ -10,6 +10,7 @@ import msgspec
 from dure.model.accelerator import ShareMode
 from dure.model.cluster import Slice, VNodePool
 from dure.model.decision import Decision
+from dure.model.defrag import DefragAnswer
 from dure.model.tenant import Isolation
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Placement, Workload
@@ -74,7 +75,10 @@ class DeviceView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An agent's whole view at one moment, and what it decided since its last report."""
+    """An agent's whole view at one moment, and what it decided since its last report.
+
+    `defrag` is its answer to the newest wish it has heard, for as long as it knows of it.
+    """
 
     cluster: str
     at_s: Instant
@@ -83,3 +87,4 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     observed: tuple[Observed, ...]
     devices: tuple[DeviceView, ...] = ()
     decisions: tuple[Decision, ...] = ()
+    defrag: DefragAnswer | None = None

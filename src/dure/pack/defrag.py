@@ -3,56 +3,22 @@
 A plan is made on a copy of the cluster by the same seating as live packing, and is worth only while `still_valid`
 says so on a newer state. Moves follow the rules of `clearing.may_move`: serving warms up its replacement first,
 training moves at a checkpoint, nobody loses more pods than the budget of a tenant allows. Pure;
-called by the agent's period.
+called by the agent's period. Replicas of one workload may share a uid, so a pod is known by name and uid.
 """
 
 from __future__ import annotations
-
-import enum
 
 import msgspec
 
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Pod, Slice
+from dure.model.defrag import DefragPlan, How, PodMove
 from dure.model.demand import Demand
 from dure.model.workload import WorkloadType
 from dure.pack.clearing import Clearing, cheapest, impact, may_move, seats_elsewhere, within_budget
 from dure.pack.memory import Memory
 from dure.pack.room import copied
 from dure.pack.seating import PackSettings, World, best_seat, world_of
-
-
-class How(enum.StrEnum):
-    """How a pod changes its place without harm."""
-
-    WARM_FIRST = "warm-first"
-    AT_CHECKPOINT = "at-checkpoint"
-    RESTART = "restart"
-
-
-class PodMove(msgspec.Struct, frozen=True):
-    """One step of a plan: this pod from here to there."""
-
-    pod: str
-    uid: str
-    workload: str
-    tenant: str
-    from_node: str
-    to_node: str
-    slices: tuple[Slice, ...]
-    how: How
-    lost_s: float
-
-
-class DefragPlan(msgspec.Struct, frozen=True):
-    """Moves in order, what they free, and what they cost in device-seconds of lost work."""
-
-    cluster: str
-    goal: str
-    node: str
-    moves: tuple[PodMove, ...]
-    cost_s: float
-    version: str
 
 
 class DefragSettings(msgspec.Struct, frozen=True):
@@ -110,15 +76,15 @@ def plan_empty(
 def still_valid(plan: DefragPlan, state: ClusterState, catalogue: Catalogue) -> bool:
     """Whether every move of the plan can still be made on this state, one after the other."""
     world = _world(state, catalogue, None)
-    pods = {pod.uid: pod for pod in state.pods}
+    pods = {(pod.name, pod.uid): pod for pod in state.pods}
     rooms = {name: copied(room) for name, room in world.rooms.items()}
     for move in plan.moves:
-        pod = pods.get(move.uid)
+        pod = pods.get((move.pod, move.uid))
         if pod is None or not pod.holds or pod.node != move.from_node or not may_move(pod, world):
             return False
         rooms[pod.node].give_back(pod, pod.slices)
     for move in plan.moves:
-        pod = pods[move.uid]
+        pod = pods[move.pod, move.uid]
         seat = best_seat(pod, world, {move.to_node: rooms[move.to_node]}, ()) if move.to_node in rooms else None
         if seat is None:
             return False

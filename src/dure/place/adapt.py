@@ -41,7 +41,7 @@ class Adaptation(msgspec.Struct, frozen=True):
     hour_gain: float = 0.01
     hour_low: float = 0.98
     hour_high: float = 1.02
-    use_target: float = 0.8
+    use_target: float = 0.95
     miss_target: float = 0.02
     reuse_target: float = 0.5
 

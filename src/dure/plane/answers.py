@@ -11,6 +11,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import Instant
 from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus, WorkloadType
 from dure.place import Offer, options_for
+from dure.plane.nearest import held_lines
 
 
 def plan_of(workload: Workload, snapshot: Snapshot, currency: str) -> Plan:
@@ -51,7 +52,7 @@ def why_of(record: WorkloadRecord, journal: tuple[JournalEntry, ...], snapshot: 
         since_s=since_s,
         now_s=snapshot.now_s,
         headline=f"{_kind(spec)}, tenant {spec.tenant}: {_state(status)} for {_span(snapshot.now_s - since_s)}",
-        lines=_lines(status, journal, currency),
+        lines=_lines(record, journal, snapshot, currency),
         placement=status.placement,
         journal=journal,
         eta_s=start_s,
@@ -69,9 +70,14 @@ def _state(status: WorkloadStatus) -> str:
     return "leaving its place" if status.leaving_s is not None else str(status.phase)
 
 
-def _lines(status: WorkloadStatus, journal: tuple[JournalEntry, ...], currency: str) -> tuple[Line, ...]:
-    if status.phase.waits or status.leaving_s is not None:
+def _lines(
+    record: WorkloadRecord, journal: tuple[JournalEntry, ...], snapshot: Snapshot, currency: str
+) -> tuple[Line, ...]:
+    status = record.status
+    if status.leaving_s is not None:
         return tuple(line(verdict) for verdict in status.held)
+    if status.phase.waits:
+        return held_lines(record, snapshot)
     placed = next((one.decision for one in reversed(journal) if isinstance(one.decision, Place)), None)
     if placed is None or status.placement is None:
         return ()

@@ -132,13 +132,24 @@ def _holds(status: WorkloadStatus) -> bool:
     return status.phase in (Phase.STARTING, Phase.RUNNING)
 
 
+def _resized(old: WorkloadStatus, new: WorkloadStatus) -> bool:
+    """Whether only the number of replicas is another."""
+    before, after = old.placement, new.placement
+    if before is None or after is None or before.replicas == after.replicas:
+        return False
+    return msgspec.structs.replace(after, generation=before.generation, replicas=before.replicas) == before
+
+
 def _events(before: WorkloadRecord, status: WorkloadStatus, now_s: Instant, currency: str) -> tuple[Event, ...]:
     """What a person would want to hear of this change; nothing for mere progress."""
     old, name = before.status, before.name
     home = status.placement or old.placement
     where = f"{home.cluster}/{home.pool}" if home else ""
     told: list[tuple[str, str, Level]] = []
-    if status.generation != old.generation and status.placement:
+    if _resized(old, status) and old.placement and status.placement:
+        counts = f"{status.placement.replicas} replicas instead of {old.placement.replicas}"
+        told.append(("Scaled", f"{name} gets {counts} in {where}", Level.INFO))
+    elif status.generation != old.generation and status.placement:
         price = show(status.placement.bill.total, currency)
         told.append(("Placed", f"{name} goes to {where}, expected at {price}", Level.INFO))
     if status.leaving_s is not None and old.leaving_s is None:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from dure.model.defrag import DefragWish
 from dure.model.report import Desired, Report
 from dure.model.tenant import Isolation
 from dure.model.workload import WorkloadRecord
+from dure.plane import defrag
 from dure.ports import StorePort
 
 # Another replica of the plane may have written to the store, of which nobody here is woken.
@@ -18,7 +20,7 @@ LOOK_S = 0.5
 
 
 class LocalPlane:
-    """The embedded agents' PlanePort; REST and gRPC serve the same two calls to agents elsewhere."""
+    """The embedded agents' PlanePort; REST and gRPC serve the same calls to agents elsewhere."""
 
     def __init__(self, store: StorePort) -> None:
         self.store = store
@@ -28,8 +30,13 @@ class LocalPlane:
         records = self.store.list_workloads(ended=False)
         return tuple(_desired(record, tiers) for record in records if wanted_on(record, cluster))
 
+    def fetch_wish(self, cluster: str) -> DefragWish | None:
+        return defrag.fetch_wish(self.store, cluster)
+
     def write_report(self, report: Report) -> None:
         self.store.write_report(report)
+        if report.defrag is not None:
+            defrag.settle(self.store, report.cluster, report.defrag)
 
 
 def follow(

@@ -13,6 +13,7 @@ from dure.files import read_text
 from dure.files.builtin import catalogue
 from dure.model.accelerator import ShareMode
 from dure.model.decision import Bind
+from dure.model.defrag import DefragWish
 from dure.model.errors import Conflict, Temporary
 from dure.model.report import Desired, Report
 from dure.model.tariff import Capacity
@@ -43,11 +44,17 @@ class Plane:
         self.away = False
         self.desired: list[Desired] = []
         self.reports: list[Report] = []
+        self.wish: DefragWish | None = None
 
     def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
         if self.away:
             raise Temporary("the plane is away")
         return tuple(self.desired)
+
+    def fetch_wish(self, cluster: str) -> DefragWish | None:
+        if self.away:
+            raise Temporary("the plane is away")
+        return self.wish
 
     def write_report(self, report: Report) -> None:
         if self.away:

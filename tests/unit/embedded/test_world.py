@@ -22,14 +22,21 @@ from dure.model.workload import Phase, Workload
 START_S = 1_767_571_200.0
 
 
-def batch(name: str, *, duration: str = "10min", demand: str = "{devices: 1}", extra: str = "") -> Workload:
+def batch(
+    name: str,
+    *,
+    duration: str = "10min",
+    demand: str = "{devices: 1}",
+    extra: str = "",
+    classes: str = "{name: a100-80gb-sxm, speed: 1.0}, {name: t4, speed: 0.3}",
+) -> Workload:
     text = f"""
 apiVersion: dure.dev/v1alpha1
 kind: Workload
 metadata: {{name: {name}, tenant: vision}}
 spec:
   type: batch
-  classes: [{{name: a100-80gb-sxm, speed: 1.0}}, {{name: t4, speed: 0.3}}]
+  classes: [{classes}]
   demand: {demand}
   duration: {duration}
 {extra}"""

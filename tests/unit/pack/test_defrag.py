@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from dure.model.cluster import Node, Pod
+from dure.model.defrag import How
 from dure.model.workload import WorkloadType
-from dure.pack.defrag import DefragSettings, How, plan_empty, plan_room, still_valid, whole_devices
+from dure.pack.defrag import DefragSettings, plan_empty, plan_room, still_valid, whole_devices
 from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod, running
 
 WANTED = whole_devices(("big",), 4)
@@ -76,3 +77,13 @@ def test_a_plan_is_void_once_the_world_has_changed() -> None:
     assert still_valid(plan, cluster(nodes, busy), CATALOGUE)
     assert not still_valid(plan, cluster([nodes[1]], busy), CATALOGUE)
     assert not still_valid(plan, cluster(nodes, []), CATALOGUE)
+
+
+def test_a_plan_for_one_of_two_replicas_with_one_uid_holds_on_the_state_it_was_made_from() -> None:
+    replicas = [pod(f"s{i}", devices=1, type=WorkloadType.SERVING, workload="s") for i in range(2)]
+    busy = [msgspec.structs.replace(one, uid="s") for one in running([node("a"), node("b")], replicas)]
+    for order in (busy, busy[::-1]):
+        state = cluster([node("a"), node("b")], order)
+        plan = plan_room(state, CATALOGUE, WANTED)
+        assert plan is not None
+        assert still_valid(plan, state, CATALOGUE)

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from dure.adapters.kube import claims, crds, lease, manifests, names
 from dure.adapters.kube.cutting import cut_node
@@ -21,8 +22,18 @@ from dure.adapters.kube.dra import Devices
 from dure.adapters.kube.dra_objects import KubeClaim, KubeClass, KubeSlice
 from dure.adapters.kube.instances import with_instances
 from dure.adapters.kube.mirror import Mirror
-from dure.adapters.kube.objects import KubeBudget, KubeJob, KubeNode, KubePlacement, KubePod, KubePriority, Plain
+from dure.adapters.kube.objects import (
+    KubeBudget,
+    KubeJob,
+    KubeNode,
+    KubePlacement,
+    KubePod,
+    KubePriority,
+    KubeQuota,
+    Plain,
+)
 from dure.adapters.kube.progress import desired_of, observed
+from dure.adapters.kube.quotas import shortage
 from dure.adapters.kube.rest import STRATEGIC, Api
 from dure.adapters.kube.seats import Seat, reservation, reserved_of
 from dure.adapters.kube.upkeep import Upkeep
@@ -64,6 +75,8 @@ class KubeCluster:
         self.priorities = Mirror(
             api, "/apis/scheduling.k8s.io/v1/priorityclasses", KubePriority, self._note_change, optional=True
         )
+        self.namespaces = Mirror(api, "/api/v1/namespaces", Plain, self._note_change, names.TENANT)
+        self.quotas = Mirror(api, "/api/v1/resourcequotas", KubeQuota, self._note_change, optional=True)
         self.slices = Mirror(api, f"{claims.PATH}/resourceslices", KubeSlice, self._note_change, optional=True)
         self.claims = Mirror(api, f"{claims.PATH}/resourceclaims", KubeClaim, self._note_change, optional=True)
         self.classes = Mirror(api, f"{claims.PATH}/deviceclasses", KubeClass, self._note_change, optional=True)
@@ -85,8 +98,8 @@ class KubeCluster:
 
     @property
     def _mirrors(self) -> tuple[Mirror[Any], ...]:
-        own = (self.nodes, self.pods, self.jobs, self.deployments, self.placements)
-        return (*own, self.budgets, self.priorities, self.slices, self.claims, self.classes)
+        own = (self.nodes, self.pods, self.jobs, self.deployments, self.placements, self.namespaces)
+        return (*own, self.budgets, self.priorities, self.quotas, self.slices, self.claims, self.classes)
 
     def begin(self) -> None:
         """Begin to watch; until the first lists are here every cycle is `Temporary`."""
@@ -149,8 +162,17 @@ class KubeCluster:
         for uid, placement in sorted(self.placements_by_uid().items()):
             desired = desired_of(placement)
             job = jobs.get(f"{placement.metadata.namespace}/{manifests.job_name(desired)}")
-            found.append(observed(placement, desired, by_uid.get(uid, ()), job, now_s))
+            seen = observed(placement, desired, by_uid.get(uid, ()), job, now_s)
+            found.append(self._with_quota(placement, desired, seen))
         return tuple(found)
+
+    def _with_quota(self, placement: KubePlacement, desired: Desired, seen: Observed) -> Observed:
+        """Pods that are missing for want of quota are not there to say so themselves."""
+        if seen.message or seen.finished_s is not None or seen.pods >= manifests.replicas_of(desired):
+            return seen
+        asked = self._upkeep.ask(desired).resources
+        message = shortage(self.quotas.objects().values(), placement.metadata.namespace, asked)
+        return replace(seen, message=message) if message else seen
 
     def apply(self, desired: Desired) -> None:
         if not any(pool.name == desired.placement.pool for pool in self.spec.pools):

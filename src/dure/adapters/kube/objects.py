@@ -181,6 +181,18 @@ class KubeBudget(msgspec.Struct, frozen=True):
     status: BudgetStatus = BudgetStatus()
 
 
+class QuotaStatus(msgspec.Struct, frozen=True):
+    hard: dict[str, str] = {}
+    used: dict[str, str] = {}
+
+
+class KubeQuota(msgspec.Struct, frozen=True):
+    """A ResourceQuota."""
+
+    metadata: Meta = Meta()
+    status: QuotaStatus = QuotaStatus()
+
+
 class KubePriority(msgspec.Struct, frozen=True):
     """A PriorityClass."""
 

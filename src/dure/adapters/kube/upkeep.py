@@ -33,7 +33,6 @@ _log = structlog.get_logger("dure.kube")
 class Upkeep:
     def __init__(self, cluster: KubeCluster) -> None:
         self._cluster = cluster
-        self._namespaces: set[str] = set()
 
     def tend(self) -> None:
         for placement in self._cluster.placements.objects().values():
@@ -60,10 +59,10 @@ class Upkeep:
         self._tell(placement.metadata.key)
 
     def ensure_namespace(self, tenant: str) -> None:
-        name = names.namespace_of(tenant)
-        if name not in self._namespaces:
-            self._cluster.api.apply(f"/api/v1/namespaces/{name}", manifests.namespace(tenant), Plain)
-            self._namespaces.add(name)
+        """Made when it is missing, also again when somebody has deleted it."""
+        name, namespaces = names.namespace_of(tenant), self._cluster.namespaces
+        if namespaces.get(name) is None:
+            namespaces.note(self._cluster.api.apply(f"/api/v1/namespaces/{name}", manifests.namespace(tenant), Plain))
 
     def write_status(self, placement: KubePlacement, changes: Json) -> KubePlacement:
         path = crds.placement_path(placement.metadata.namespace, placement.metadata.name, "status")
@@ -130,7 +129,7 @@ class Upkeep:
             self._delete_jobs(desired, up_to=generation - 1)
             if self._older_pods(desired):
                 return
-            body = manifests.job(desired, self._owner(placement), self._ask(desired))
+            body = manifests.job(desired, self._owner(placement), self.ask(desired))
             path = f"/apis/batch/v1/namespaces/{placement.metadata.namespace}/jobs/{manifests.job_name(desired)}"
             cluster.jobs.note(cluster.api.apply(path, body, KubeJob))
             self.write_status(placement, {**_FRESH, "applied": generation})
@@ -147,13 +146,14 @@ class Upkeep:
         """Rolled by its own controller, the new replicas before the old ones go. Answers the generation it has."""
         api, namespace, name = self._cluster.api, placement.metadata.namespace, placement.metadata.name
         owner = self._owner(placement)
-        body = manifests.deployment(desired, owner, self._ask(desired))
+        body = manifests.deployment(desired, owner, self.ask(desired))
         made = api.apply(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}", body, Plain)
         self._cluster.deployments.note(made)
         api.apply(f"/api/v1/namespaces/{namespace}/services/{name}", manifests.service(desired, owner), Plain)
         return made.metadata.generation
 
-    def _ask(self, desired: Desired) -> manifests.Ask:
+    def ask(self, desired: Desired) -> manifests.Ask:
+        """What each pod of it asks of its node."""
         cluster = self._cluster
         profile = cluster.catalogue.accelerator(desired.placement.class_name)
         with cluster.lock:

@@ -16,6 +16,7 @@ from litestar.params import Parameter
 
 from dure.api.answers import Name, one, plain
 from dure.api.service import service_of
+from dure.model.defrag import DefragWish
 from dure.model.errors import InvalidInput
 from dure.model.membership import Credential, JoinToken, Membership
 from dure.model.report import Report
@@ -80,6 +81,14 @@ async def fetch_desired(request: Request[Any, Any, Any], name: Name, wait: Wait 
             unsubscribe()
 
 
+@get("/v1/agents/{name:str}/wish", tags=["agents"])
+async def fetch_wish(request: Request[Any, Any, Any], name: Name) -> Response[DefragWish | None]:
+    """A person's wish for defragmentation that stands for this cluster, or null."""
+    store = service_of(request).backend.store
+    await asyncio.to_thread(admission.check, store, name, _secret(request))
+    return plain(await asyncio.to_thread(LocalPlane(store).fetch_wish, name))
+
+
 @post("/v1/agents/{name:str}/report", tags=["agents"], status_code=204)
 async def write_report(request: Request[Any, Any, Any], name: Name) -> None:
     """The agent's whole view of its cluster; an older one than the one there is ignored."""
@@ -97,4 +106,4 @@ def _secret(request: Request[Any, Any, Any]) -> str:
     return admission.bearer(request.headers.get("authorization", ""))
 
 
-HANDLERS: list[HTTPRouteHandler] = [new_join_token, join, fetch_membership, fetch_desired, write_report]
+HANDLERS: list[HTTPRouteHandler] = [new_join_token, join, fetch_membership, fetch_desired, fetch_wish, write_report]

@@ -1,0 +1,74 @@
+"""`why` on the embedded fleet: for a held workload the nearest miss of each cluster, with the numbers of now."""
+
+from __future__ import annotations
+
+import pytest
+
+from dure.files.builtin import demo_fleet
+from dure.model.answer import Line
+from dure.model.catalogue import Catalogue
+from dure.model.fleet import Fleet
+from dure.model.reason import Reason
+from dure.model.workload import Phase
+from tests.unit.embedded.test_world import Turner, batch
+
+A100 = "{name: a100-80gb-sxm}"
+
+
+@pytest.fixture
+def turner(small_fleet: Fleet, known: Catalogue) -> Turner:
+    return Turner(small_fleet, known)
+
+
+def nearest(turner: Turner, name: str) -> dict[str, Line]:
+    why = turner.world.desk.why(name)
+    assert why.phase is Phase.HELD
+    marked = [line for line in why.lines if line.nearest]
+    assert why.lines[: len(marked)] == tuple(marked), "they come first"
+    return {line.where.partition("/")[0]: line for line in marked}
+
+
+def test_each_cluster_has_one_nearest_miss_with_both_numbers(turner: Turner) -> None:
+    turner.world.submit([batch("huge", demand="{devices: 4}", extra="  gang: 3\n")])
+    turner.run(120)
+    found = nearest(turner, "huge")
+    assert found.keys() == {"seoul", "busan"}
+    assert found["seoul"].reason is Reason.NO_CAPACITY
+    assert found["seoul"].sentence == "needs 3 x 4 whole devices, seoul/a100 has 8 free"
+    assert found["busan"].sentence.startswith("needs ")
+
+
+def test_the_numbers_follow_the_fleet_while_the_reason_stays_the_same(turner: Turner) -> None:
+    turner.world.submit([batch("huge", demand="{devices: 4}", extra="  gang: 3\n", classes=A100)])
+    turner.run(120)
+    turner.world.submit([batch("small", demand="{devices: 2}", duration="9h", classes=A100)])
+    turner.run(300)
+    assert turner.store.fetch_workload("small").status.phase is Phase.RUNNING
+    assert nearest(turner, "huge")["seoul"].sentence == "needs 3 x 4 whole devices, seoul/a100 has 6 free"
+
+
+def test_a_torn_cluster_says_so_and_names_what_mends_it(turner: Turner) -> None:
+    turner.world.submit([batch(f"w{i}", demand="{devices: 3}", duration="9h", classes=A100) for i in range(2)])
+    turner.run(300)
+    turner.world.submit([batch("pair", demand="{devices: 2}", classes=A100)])
+    turner.run(120)
+    found = nearest(turner, "pair")["seoul"]
+    assert found.reason is Reason.FRAGMENTED
+    assert found.sentence == "needs 2 whole devices, 2 are free in seoul/a100 but at most 1 on one node"
+    assert "dure defrag" in found.remedy
+
+
+def test_of_several_pools_the_one_that_only_lacks_room_is_nearer_than_one_of_another_class(known: Catalogue) -> None:
+    turner = Turner(demo_fleet(), known)
+    wide = "{name: h100-80gb-sxm}, {name: a10g}"
+    turner.world.submit([batch("huge", demand="{devices: 8, memory: 60GiB}", extra="  gang: 9\n", classes=wide)])
+    turner.run(60)
+    found = nearest(turner, "huge")
+    assert {cluster: line.reason for cluster, line in found.items()} == {
+        "seoul-onprem": Reason.NO_CAPACITY,
+        "cloud-us": Reason.NO_CAPACITY,
+        "cloud-kr": Reason.MEMORY_TOO_SMALL,
+        "gwangju-npu": Reason.CLASS_NOT_ACCEPTED,
+    }
+    assert found["cloud-us"].where == "cloud-us/h100-spot"
+    assert len(turner.world.desk.why("huge").lines) > len(found)
