@@ -13,7 +13,9 @@ from dure.model.decision import Resize
 from dure.model.errors import Conflict
 from dure.model.fleet import ClusterSpec
 from dure.model.reason import Verdict
+from lab.cluster import Cluster
 from lab.fixtures import LabFactory
+from lab.nodes import MIG_CONFIG
 from tests.fixtures.small_world import CATALOGUE, cluster, pool
 from tests.kube.checker import bound_pods, overcommitted
 from tests.kube.world import FixedPlane, api_of, install_crds, until, user_pod
@@ -40,6 +42,7 @@ def test_the_mig_manager_cuts_a_free_node_and_a_layout_it_does_not_know_is_a_con
     try:
         [node] = port.fetch_state().nodes
         assert [device.class_name for device in node.devices] == ["big", "big"]
+        rested(lab, node.name)
         why = Verdict("big", None, "mig for a pod", "was exclusive and empty")
         port.resize([Resize(node.name, node.devices[0].id, ShareMode.MIG, why)])
         until(lambda: len(port.fetch_state().nodes[0].devices) == 8, "eight instances")
@@ -49,10 +52,21 @@ def test_the_mig_manager_cuts_a_free_node_and_a_layout_it_does_not_know_is_a_con
             {"metadata": {"labels": {"nvidia.com/mig.config": "all-disabled", "dure.dev/mig-layout": "unheard-of"}}},
         )
         until(lambda: len(port.fetch_state().nodes[0].devices) == 2, "whole devices again")
+        rested(lab, node.name)
         with pytest.raises(Conflict, match="unheard-of"):
+            port.resize([Resize(node.name, node.devices[0].id, ShareMode.MIG, why)])
+        lab.api.patch(f"/api/v1/nodes/{node.name}", {"metadata": {"labels": {f"{MIG_CONFIG}.state": "pending"}}})
+        with pytest.raises(Conflict, match="still at work"):
             port.resize([Resize(node.name, node.devices[0].id, ShareMode.MIG, why)])
     finally:
         port.stop()
+
+
+def rested(lab: Cluster, node: str) -> None:
+    """The MIG manager has done what it was last asked for."""
+    state = f"{MIG_CONFIG}.state"
+    path = f"/api/v1/nodes/{node}"
+    lab.api.until(path, lambda found: found["metadata"]["labels"].get(state) == "success", what="the manager's word")
 
 
 SHARED = """

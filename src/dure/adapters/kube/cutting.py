@@ -55,6 +55,9 @@ def cut_node(api: Api, node: KubeNode | None, wish: Resize, busy: bool, clock: C
 
 def _with_layout(api: Api, path: str, layout: str, clock: Clock) -> KubeNode:
     """Ask for a layout and wait for the manager's word. A state that stood there before is not an answer."""
+    if (now := api.get(path, KubeNode)).metadata.labels.get(names.MIG_STATE) == "pending":
+        # Its word on what it is doing would be taken for one on this wish.
+        raise Conflict(f"{now.metadata.name}: its MIG manager is still at work on another layout")
     before = {"metadata": {"labels": {names.MIG_CONFIG: layout, names.MIG_STATE: "pending"}}}
     api.patch(path, before, KubeNode)
 
