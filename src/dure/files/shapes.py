@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,16 +22,16 @@ from dure.files.yaml import Value
 Schema = dict[str, Any]
 
 
-class Shape:
+class Shape(ABC):
     """The interface; `kind` is what an error message calls it."""
 
     kind = "a value"
 
-    def read(self, value: Value, path: str, into: Reading) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def read(self, value: Value, path: str, into: Reading) -> Any: ...
 
-    def schema(self) -> Schema:
-        raise NotImplementedError
+    @abstractmethod
+    def schema(self) -> Schema: ...
 
     def write(self, value: Any) -> Any:
         return value

@@ -113,6 +113,12 @@ def _seat_after(
     found = cheapest(pod, world, allowed)
     if found is None:
         return None
+    seat = _in_place_of(found, pod, world)
+    return Cleared(seat, found.victims) if seat is not None else None
+
+
+def _in_place_of(found: Clearing, pod: Pod, world: seating.World) -> seating.Seat | None:
+    """The pod's seat once the victims are off; they are put back if there is none."""
     room = world.rooms[found.room.node.name]
     for victim in found.victims:
         room.give_back(victim, victim.slices)
@@ -120,8 +126,7 @@ def _seat_after(
     seat = seating.best_seat(pod, world, {room.node.name: room}, ())
     if seat is None:
         _put_back(found.victims, room, world)
-        return None
-    return Cleared(seat, found.victims)
+    return seat
 
 
 def _put_back(victims: Sequence[Pod], room: NodeRoom, world: seating.World) -> None:
@@ -285,15 +290,10 @@ def _move_away(pod: Pod, found: Clearing, world: seating.World) -> list[Decision
             found.room.node.name, Reason.FRAGMENTED, f"room for {pod.name}", f"fits on {home.room.node.name} as well"
         )
         evicts.append(Evict(victim.name, victim.uid, victim.workload, why))
-    room = world.rooms[found.room.node.name]
-    for victim in found.victims:
-        room.give_back(victim, victim.slices)
-        _spend(victim, world, 1)
-    seat = seating.best_seat(pod, world, {room.node.name: room}, ())
+    seat = _in_place_of(found, pod, world)
     if seat is None:
-        _put_back(found.victims, room, world)
         return None
-    room.take(seat.pod, seat.parts)
+    seat.room.take(seat.pod, seat.parts)
     return [*evicts, *seating.bound(seat, evicts)]
 
 

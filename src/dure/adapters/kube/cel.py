@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from dure.adapters.kube.quantity import amount
 from dure.model.errors import InvalidInput
+from dure.model.quantity import amount
 
 Value = Any
 Judge = Callable[[Mapping[str, Value]], Value]

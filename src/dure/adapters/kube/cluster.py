@@ -168,10 +168,10 @@ class KubeCluster:
 
     def _with_quota(self, placement: KubePlacement, desired: Desired, seen: Observed) -> Observed:
         """Pods that are missing for want of quota are not there to say so themselves."""
-        if seen.message or seen.finished_s is not None or seen.pods >= manifests.replicas_of(desired):
+        quotas = self.quotas.objects().values()
+        if not quotas or seen.message or seen.finished_s is not None or seen.pods >= manifests.replicas_of(desired):
             return seen
-        asked = self._upkeep.ask(desired).resources
-        message = shortage(self.quotas.objects().values(), placement.metadata.namespace, asked)
+        message = shortage(quotas, placement.metadata.namespace, self._upkeep.ask(desired).resources)
         return replace(seen, message=message) if message else seen
 
     def apply(self, desired: Desired) -> None:

@@ -14,11 +14,11 @@ import msgspec
 from dure.adapters.kube import names
 from dure.adapters.kube.nodes import has_mig_manager
 from dure.adapters.kube.objects import KubeNode
-from dure.adapters.kube.quantity import count
 from dure.adapters.kube.rest import Api
 from dure.model.accelerator import ShareMode
 from dure.model.decision import Resize
 from dure.model.errors import Conflict
+from dure.model.quantity import count
 from dure.ports import Clock
 
 WHOLE_LAYOUT = "all-disabled"

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from dure.adapters.kube import cel
 from dure.adapters.kube.dra_objects import Allocation, DeviceRequest, KubeClaim, KubeClass, KubeSlice, SliceDevice
 from dure.adapters.kube.objects import KubePod
-from dure.adapters.kube.quantity import amount
 from dure.adapters.podspec import node_terms
 from dure.model.claim import Allotted, Claim, Request
 from dure.model.cluster import Node, Pod
+from dure.model.quantity import amount
 
 Device = Mapping[str, Any]
 

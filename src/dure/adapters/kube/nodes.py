@@ -14,11 +14,11 @@ import msgspec
 from dure.adapters.kube import names
 from dure.adapters.kube.instances import HOST, cut_name, replica_name
 from dure.adapters.kube.objects import KubeNode, condition
-from dure.adapters.kube.quantity import count, mib_down, milli
 from dure.model.accelerator import AcceleratorProfile, Kind, ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import Device, Node, NodePhase, Taint
 from dure.model.fleet import PoolSpec
+from dure.model.quantity import count, mib_down, milli
 from dure.model.tariff import Capacity
 from dure.model.units import MiB
 

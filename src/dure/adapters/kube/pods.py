@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from dure.adapters.kube import names
 from dure.adapters.kube.instances import HOST
 from dure.adapters.kube.objects import KubePod, condition, instant
-from dure.adapters.kube.quantity import count, mib, milli
 from dure.adapters.podspec import rules_of
 from dure.model.accelerator import Kind, ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import Node, Pod, PodPhase, Slice, Toleration
 from dure.model.demand import Demand
+from dure.model.quantity import count, mib, milli
 from dure.model.workload import WorkloadType
 
 _SLICES = msgspec.json.Decoder(tuple[Slice, ...])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from dure.adapters.kube.objects import KubeQuota
-from dure.adapters.kube.quantity import amount
+from dure.model.quantity import amount
 
 
 def shortage(quotas: Iterable[KubeQuota], namespace: str, resources: Mapping[str, str]) -> str:

@@ -11,11 +11,11 @@ from dure.adapters.kube.instances import with_instances
 from dure.adapters.kube.nodes import node_of
 from dure.adapters.kube.objects import KubeNode, KubePod
 from dure.adapters.kube.pods import classes_by_resource, pod_of
-from dure.adapters.kube.quantity import mib, milli
 from dure.adapters.podspec import rules_of
 from dure.files.builtin import catalogue
 from dure.model.cluster import Node, NodePhase
 from dure.model.errors import InvalidInput
+from dure.model.quantity import mib, milli
 from lab.nodes import node_groups
 from tests.kube.world import user_pod
 

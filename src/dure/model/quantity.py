@@ -1,9 +1,10 @@
-"""Kubernetes quantities ("500m", "2Gi", "8") as integers."""
+"""Kubernetes quantities ("500m", "2Gi", "8", "1e3") as numbers: for manifests and for what a cluster reports."""
 
 from __future__ import annotations
 
 import math
-from decimal import Decimal, InvalidOperation
+import re
+from decimal import Decimal
 from functools import lru_cache
 
 from dure.model.errors import InvalidInput
@@ -28,14 +29,15 @@ _SUFFIX = {
 }
 
 
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?)([numkMGTPE]|[KMGTPE]i)?")
+
+
 @lru_cache(maxsize=4096)
 def amount(text: str) -> Decimal:
-    digits = text.rstrip("numkMGTPEi")
-    suffix = text[len(digits) :]
-    try:
-        return Decimal(digits) * (_SUFFIX[suffix] if suffix else 1)
-    except (InvalidOperation, KeyError) as error:
-        raise InvalidInput(f"'{text}' is not a Kubernetes quantity") from error
+    found = _QUANTITY.fullmatch(text)
+    if found is None:
+        raise InvalidInput(f"'{text}' is not a Kubernetes quantity")
+    return Decimal(found[1]) * (_SUFFIX[found[2]] if found[2] else 1)
 
 
 def count(text: str) -> int:
