@@ -6,7 +6,7 @@ of `dure.model.errors`: `Temporary` where a later try may work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -127,6 +127,9 @@ class PlaneLink(PlanePort, Protocol):
     def close(self) -> None: ...
 
 
+NO_SETTINGS: Mapping[str, str] = {}
+
+
 class Charge(msgspec.Struct, frozen=True):
     """Money and carbon of one tenant on one cluster; kept as sums by day (UTC)."""
 
@@ -193,12 +196,13 @@ class StorePort(Protocol):
         *,
         entries: Sequence[JournalEntry] = (),
         events: Sequence[Event] = (),
+        settings: Mapping[str, str] = NO_SETTINGS,
         token: int | None = None,
     ) -> tuple[str, ...]:
         """All in one transaction. A change whose record moved on is left out whole; answers those uids.
 
-        `seq` of entries and events is given by the store. With a `token` that is no longer the newest nothing is
-        written and `Conflict` is raised.
+        `seq` of entries and events is given by the store; `settings` are written over. With a `token` that is no
+        longer the newest nothing is written and `Conflict` is raised.
         """
         ...
 

@@ -273,3 +273,13 @@ def test_what_fails_together_leaves_nothing_behind(store: StorePort) -> None:
     assert [one.name for one in store.list_workloads()] == ["a"]
     # The key of what was taken back is free again.
     assert store.create_workload(record("b", uid="later"), idempotency_key="k").uid == "later"
+
+
+def test_settings_of_a_commit_are_kept_with_it_or_not_at_all(store: StorePort) -> None:
+    old = store.acquire_lease("first", 0.0, 10.0)
+    store.commit((), settings={"weights": "1"}, token=old)
+    assert store.fetch_setting("weights") == "1"
+    store.acquire_lease("second", 20.0, 10.0)
+    with pytest.raises(Conflict):
+        store.commit((), settings={"weights": "2"}, token=old)
+    assert store.fetch_setting("weights") == "1"

@@ -12,22 +12,12 @@ import httpx
 import msgspec
 
 from dure.model.defrag import DefragWish
-from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
+from dure.model.errors import DureError, InvalidInput, Permanent, Temporary, kind_of
 from dure.model.membership import Credential, Membership
 from dure.model.report import Desired, Report
 from dure.model.units import Seconds
 
 TIMEOUT_S = 15.0
-_BY_STATUS: dict[int, type[DureError]] = {
-    400: InvalidInput,
-    401: NotAllowed,
-    403: NotAllowed,
-    404: NotFound,
-    409: Conflict,
-    413: InvalidInput,
-    422: InvalidInput,
-    429: Temporary,
-}
 _DESIRED = msgspec.json.Decoder(tuple[Desired, ...])
 
 
@@ -116,7 +106,7 @@ def _client(url: str, ca: str) -> httpx.Client:
 
 def problem_of(answer: httpx.Response) -> DureError:
     default = Temporary if answer.status_code >= 500 else Permanent
-    kind = _BY_STATUS.get(answer.status_code, default)
+    kind = kind_of(answer.status_code, default)
     try:
         body = answer.json()
         return kind(str(body.get("detail") or body.get("title")), remedy=str(body.get("remedy") or ""))

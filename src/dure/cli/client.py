@@ -10,22 +10,8 @@ import click
 import httpx
 
 from dure.cli.state import find
-from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
+from dure.model.errors import DureError, Temporary, kind_of
 
-_BY_STATUS: dict[int, type[DureError]] = {
-    400: InvalidInput,
-    401: NotAllowed,
-    403: NotAllowed,
-    404: NotFound,
-    409: Conflict,
-    412: Conflict,
-    413: InvalidInput,
-    422: InvalidInput,
-    429: Temporary,
-    502: Temporary,
-    503: Temporary,
-    504: Temporary,
-}
 TIMEOUT_S = 30.0
 
 
@@ -94,7 +80,7 @@ def _given(params: dict[str, str | int | None]) -> dict[str, str | int]:
 
 
 def _problem(answer: httpx.Response) -> DureError:
-    kind = _BY_STATUS.get(answer.status_code, Permanent)
+    kind = kind_of(answer.status_code)
     try:
         body = answer.json()
     except ValueError:

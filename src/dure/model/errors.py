@@ -54,3 +54,25 @@ class Permanent(DureError):
     """Trying the same again will not work."""
 
     exit_code, status, title = 1, 500, "Failed"
+
+
+_BY_STATUS: dict[int, type[DureError]] = {
+    400: InvalidInput,
+    401: NotAllowed,
+    403: NotAllowed,
+    404: NotFound,
+    409: Conflict,
+    410: NotFound,
+    412: Conflict,
+    413: InvalidInput,
+    422: InvalidInput,
+    429: Temporary,
+    502: Temporary,
+    503: Temporary,
+    504: Temporary,
+}
+
+
+def kind_of(status: int, otherwise: type[DureError] = Permanent) -> type[DureError]:
+    """The error that an HTTP status of a plane or an API server stands for."""
+    return _BY_STATUS.get(status, otherwise)

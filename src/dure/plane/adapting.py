@@ -7,7 +7,8 @@ cut short is judged by what was seen of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,7 +22,7 @@ from dure.place.adapt import Window
 from dure.place.learn import Learning, Memory, learn
 from dure.place.settings import settings_of
 from dure.plane.apply import Draft
-from dure.ports import StorePort
+from dure.ports import NO_SETTINGS, StorePort
 
 WINDOW_S = float(HOUR_S)
 # A fortnight of hours for the eye; the journal has all of them.
@@ -29,6 +30,16 @@ POINTS = 336
 # A missed promise makes the work of a window count this much dearer to the bandit.
 MISS_FACTOR = 3.0
 MEMORY = "weights-memory"
+
+
+class Learned(NamedTuple):
+    """What the loop has to commit with its other writes, so that only a leader ever moves the weights."""
+
+    entries: tuple[JournalEntry, ...] = ()
+    settings: Mapping[str, str] = NO_SETTINGS
+
+
+NOTHING = Learned()
 
 
 class Adapting:
@@ -48,31 +59,33 @@ class Adapting:
             if draft.changed or draft.charges:
                 self._count(draft, now_s)
 
-    def close(self, now_s: Instant) -> list[JournalEntry]:
-        """One entry when an hour of the fleet's clock has ended: the weights that hold from now on are written."""
+    def close(self, now_s: Instant) -> Learned:
+        """One entry and the weights that hold from now on, when an hour of the fleet's clock has ended."""
         if self._began_s is None or now_s // WINDOW_S == self._began_s // WINDOW_S:
-            return []
+            return NOTHING
         method = self._method()
         window, cost = self._seen.window(self._began_s), self._seen.cost()
         kept = self._store.fetch_setting(MEMORY)
         memory = learn(method, msgspec.json.decode(kept, type=Memory) if kept else Memory(), window, cost)
         self._began_s, self._seen = now_s, _Seen(self._seen)
         point = _point(now_s, window, memory)
-        self._write(method, memory, point)
-        return [JournalEntry(0, now_s, "", Reweigh(str(method), point, memory.weights))]
+        entry = JournalEntry(0, now_s, "", Reweigh(str(method), point, memory.weights))
+        return Learned((entry,), self._settings(method, memory, point))
 
     def _method(self) -> Learning:
         policies = (policy for policy in self._store.list_policies() if policy.verb is Verb.PLACE)
         policy = next(policies, None)
         return Learning(settings_of(policy).learning) if policy else Learning.RULE
 
-    def _write(self, method: Learning, memory: Memory, point: WeightPoint) -> None:
+    def _settings(self, method: Learning, memory: Memory, point: WeightPoint) -> dict[str, str]:
         kept = self._store.fetch_setting(HISTORY_SETTING)
         past = msgspec.json.decode(kept, type=WeightHistory).points if kept else ()
         history = WeightHistory(memory.weights, str(method), WINDOW_S, (*past, point)[-POINTS:])
-        self._store.write_setting(MEMORY, msgspec.json.encode(memory).decode())
-        self._store.write_setting(WEIGHTS_SETTING, msgspec.json.encode(memory.weights).decode())
-        self._store.write_setting(HISTORY_SETTING, msgspec.json.encode(history).decode())
+        return {
+            MEMORY: msgspec.json.encode(memory).decode(),
+            WEIGHTS_SETTING: msgspec.json.encode(memory.weights).decode(),
+            HISTORY_SETTING: msgspec.json.encode(history).decode(),
+        }
 
     def _count(self, draft: Draft, now_s: Instant) -> None:
         self._seen.starts(draft)

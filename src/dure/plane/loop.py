@@ -70,10 +70,10 @@ class Plane:
                 decided(drafts, decisions, digest(snapshot), now_s)
         self.bursting.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
-        entries = self.adapting.close(now_s)
+        learned = self.adapting.close(now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
         try:
-            lost = self.store.commit(changes, entries=entries, token=token) if changes or entries else ()
+            lost = self.store.commit(changes, **learned._asdict(), token=token) if changes or learned.entries else ()
         except Conflict:
             self.leading = False
             return 0

@@ -33,13 +33,21 @@ def ended(deadline_h: float, took_h: float) -> Draft:
     return draft
 
 
-def hours_of(adapting: Adapting, reports: list[Report], hours: int, start_s: float = START_S) -> list[JournalEntry]:
+def hours_of(store: MemoryStore, reports: list[Report], hours: int, start_s: float = START_S) -> list[JournalEntry]:
+    adapting = Adapting(store)
     entries: list[JournalEntry] = []
     for quarter in range(hours * 4 + 1):
         now_s = start_s + quarter * HOUR / 4
         adapting.look([], reports, now_s)
-        entries += adapting.close(now_s)
+        entries += closed(adapting, store, now_s)
     return entries
+
+
+def closed(adapting: Adapting, store: MemoryStore, now_s: float) -> tuple[JournalEntry, ...]:
+    """What the loop does with what was learned."""
+    learned = adapting.close(now_s)
+    store.commit((), **learned._asdict())
+    return learned.entries
 
 
 def weights_of(store: MemoryStore) -> Weights:
@@ -50,14 +58,14 @@ def weights_of(store: MemoryStore) -> Weights:
 
 def test_a_window_ends_with_the_hour_and_the_full_cluster_becomes_dearer() -> None:
     store = MemoryStore()
-    entries = hours_of(Adapting(store), [report("a", 0), report("b", 4)], 3)
+    entries = hours_of(store, [report("a", 0), report("b", 4)], 3)
     assert [entry.at_s for entry in entries] == [START_S + HOUR, START_S + 2 * HOUR, START_S + 3 * HOUR]
     weights = weights_of(store)
     assert weights.congestion["a/big"] > 1 > weights.congestion["b/big"]
 
 
 def test_each_window_is_journalled_with_what_moved_the_weights() -> None:
-    entry = hours_of(Adapting(MemoryStore()), [report("a", 1), report("b", 4)], 1)[0]
+    entry = hours_of(MemoryStore(), [report("a", 1), report("b", 4)], 1)[0]
     assert isinstance(entry.decision, Reweigh)
     assert entry.decision.seen.use == {"a/big": 0.75, "b/big": 0.0}
     assert entry.decision.method == "rule"
@@ -68,7 +76,7 @@ def test_use_is_weighted_by_time() -> None:
     adapting.look([], [report("a", 0)], START_S)
     adapting.look([], [report("a", 4)], START_S + HOUR / 4)
     adapting.look([], [report("a", 4)], START_S + HOUR)
-    (entry,) = adapting.close(START_S + HOUR)
+    (entry,) = adapting.close(START_S + HOUR).entries
     assert isinstance(entry.decision, Reweigh)
     assert entry.decision.seen.use == {"a/big": 0.25}
 
@@ -78,15 +86,15 @@ def test_a_missed_deadline_raises_the_slo_weight_and_a_met_one_does_not() -> Non
         store = MemoryStore()
         adapting = Adapting(store)
         adapting.look([ended(2.0, took_h)], [], START_S)
-        adapting.close(START_S + HOUR)
+        closed(adapting, store, START_S + HOUR)
         assert (weights_of(store).slo > 1) is raised
 
 
 def test_the_past_is_kept_for_readers_and_a_new_leader_goes_on_from_it() -> None:
     store = MemoryStore()
-    hours_of(Adapting(store), [report("a", 0), report("b", 4)], 2)
+    hours_of(store, [report("a", 0), report("b", 4)], 2)
     before = weights_of(store)
-    hours_of(Adapting(store), [report("a", 0), report("b", 4)], 2, START_S + 2 * HOUR)
+    hours_of(store, [report("a", 0), report("b", 4)], 2, START_S + 2 * HOUR)
     kept = store.fetch_setting(HISTORY_SETTING)
     assert kept is not None
     history = msgspec.json.decode(kept, type=WeightHistory)
@@ -98,7 +106,7 @@ def test_a_policy_switches_learning_off_or_to_the_bandit() -> None:
     for method in ("off", "bandit"):
         store = MemoryStore()
         store.write_policy(Policy("mine", Verb.PLACE, settings={"learning": method}))
-        entry = hours_of(Adapting(store), [report("a", 0), report("b", 4)], 1)[0]
+        entry = hours_of(store, [report("a", 0), report("b", 4)], 1)[0]
         assert isinstance(entry.decision, Reweigh)
         assert entry.decision.method == method
         assert (weights_of(store) == Weights()) is (method == "off")

@@ -19,7 +19,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
 from dure.adapters.kube.wire import Broken, Wire
-from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
+from dure.model.errors import DureError, InvalidInput, NotFound, Permanent, Temporary, kind_of
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -33,17 +33,6 @@ PAGE = 500
 _TIMEOUT_S = 15.0
 # Every lane of the agent keeps its connection: a new one for each bind would cost more than the bind.
 _LIMITS = httpx2.Limits(max_connections=200, max_keepalive_connections=100)
-
-_BY_STATUS: dict[int, type[DureError]] = {
-    400: InvalidInput,
-    401: NotAllowed,
-    403: NotAllowed,
-    404: NotFound,
-    409: Conflict,
-    410: NotFound,
-    422: InvalidInput,
-    429: Temporary,
-}
 
 
 class Gone(Temporary):
@@ -246,5 +235,5 @@ def _error(status: int, text: str) -> DureError:
         message = text[:300]
     if status == 410:
         return Gone(message)
-    kind = _BY_STATUS.get(status, Temporary if status >= 500 else Permanent)
+    kind = kind_of(status, Temporary if status >= 500 else Permanent)
     return kind(message)

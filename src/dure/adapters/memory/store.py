@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -18,7 +18,7 @@ from dure.model.report import Report
 from dure.model.tenant import Tenant
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord
-from dure.ports import Change, Charge
+from dure.ports import NO_SETTINGS, Change, Charge
 
 
 class MemoryStore:
@@ -111,11 +111,13 @@ class MemoryStore:
         *,
         entries: Sequence[JournalEntry] = (),
         events: Sequence[Event] = (),
+        settings: Mapping[str, str] = NO_SETTINGS,
         token: int | None = None,
     ) -> tuple[str, ...]:
         if token is not None and token != self._lease[1]:
             raise Conflict(f"another leader has taken over (token {self._lease[1]}, ours {token})")
         self._append(entries, events)
+        self._settings.update(settings)
         lost = tuple(change.uid for change in changes if not self._swap(change))
         if events or any(change.events for change in changes):
             for listener in tuple(self._listeners):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -33,7 +33,7 @@ from dure.model.report import Report
 from dure.model.tenant import Tenant
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord
-from dure.ports import Change, Charge
+from dure.ports import NO_SETTINGS, Change, Charge
 
 _LEADER = "leader"
 # Looking for a similar name must not cost more than the answer is worth.
@@ -153,6 +153,7 @@ class SqlStore:
         *,
         entries: Sequence[JournalEntry] = (),
         events: Sequence[Event] = (),
+        settings: Mapping[str, str] = NO_SETTINGS,
         token: int | None = None,
     ) -> tuple[str, ...]:
         lost: list[str] = []
@@ -170,6 +171,8 @@ class SqlStore:
             self._append(db, new_entries, new_events)
             for row in charge_rows(charges):
                 upsert(db, t.charges, row, ("day", "tenant", "cluster"), add=("micros", "carbon_mg"))
+            for name, value in sorted(settings.items()):
+                _set(db, name, value)
         if new_events:
             self._wake()
         return tuple(lost)
@@ -229,7 +232,7 @@ class SqlStore:
 
     def write_setting(self, name: str, value: str) -> None:
         with self._write() as db:
-            upsert(db, t.settings, {"name": name, "value": value.encode()}, ("name",))
+            _set(db, name, value)
 
     def write_tenant(self, tenant: Tenant) -> None:
         with self._write() as db:
@@ -302,6 +305,10 @@ class SqlStore:
     def _wake(self) -> None:
         for listener in tuple(self._listeners):
             listener()
+
+
+def _set(db: Connection, name: str, value: str) -> None:
+    upsert(db, t.settings, {"name": name, "value": value.encode()}, ("name",))
 
 
 def _ordered(query: Select[tuple[object, ...]], seq: object, newest: bool) -> Select[tuple[object, ...]]:
