@@ -33,7 +33,8 @@ Exit codes: 0 nothing found, 1 findings, 2 wrong input. An object that is as it 
 
 With `--cluster` the objects are read from the API server and named as `kubectl get` would name them
 (`scaledobjects/prod/chat`); lines are those of their YAML. What a controller made for another object, and numbers of
-replicas, which an autoscaler may have set, are not judged. Kinds that the account may not list are named on standard error.
+replicas, which an autoscaler may have set, are not judged. Kinds that the account may not list are named on standard
+error.
 
 An **error** does not work or does harm; a **warning** works otherwise than its author will expect. Rules need
 evidence: what the files at hand cannot show (a node class or a Service kept elsewhere) is not reported.
