@@ -24,8 +24,8 @@ def simulate(g: Gpu, system: int, policy: int, trace: np.ndarray) -> int:
     """Run every request to its end. Returns how many rows of `trace` were written."""
     written: int = 0
     while True:
-        _arrive(g, system, policy)
-        _step(g, system)
+        _arrive(g, system)
+        _step(g, system, policy)
         _start(g)
         assign(g)
         until = _next_event(g, system)
@@ -33,13 +33,13 @@ def simulate(g: Gpu, system: int, policy: int, trace: np.ndarray) -> int:
             return written
         _account(g, until)
         _advance(g, until)
-        written = _finish(g, system, policy, trace, written)
+        written = _finish(g, system, trace, written)
         if g.world[0].closed and _exhausted(g):
             return written
 
 
 @njit(cache=True)
-def _arrive(g: Gpu, system: int, policy: int) -> None:
+def _arrive(g: Gpu, system: int) -> None:
     now = g.world[0].t
     for k in range(g.tenants.shape[0]):
         if g.tenants[k].live or g.tenants[k].request >= g.gap.shape[1] or g.tenants[k].arrived > now + EPS:
@@ -48,14 +48,16 @@ def _arrive(g: Gpu, system: int, policy: int) -> None:
         g.tenants[k].kernel = 0
         g.tenants[k].ready = now + g.world[0].launch
         if system == RANKED:
-            ranked.admit(g, policy, k)
+            ranked.admit(g, k)
         elif system == BLESS:
             g.tenants[k].limit = 0
 
 
 @njit(cache=True)
-def _step(g: Gpu, system: int) -> None:
-    if system == BLESS:
+def _step(g: Gpu, system: int, policy: int) -> None:
+    if system == RANKED:
+        ranked.step(g, policy)
+    elif system == BLESS:
         bless.step(g)
     elif system == TEMPORAL:
         temporal.step(g)
@@ -98,6 +100,8 @@ def _next_event(g: Gpu, system: int) -> float:
             until = min(until, max(g.tenants[k].arrived, now))
     if stalled:
         until = min(until, w.stall)
+    if system == RANKED and ranked.wants(g):
+        until = min(until, max(w.host_free, now))
     if system == TEMPORAL and _inside(g):
         until = min(until, max(w.timer, now))
     return until
@@ -138,7 +142,7 @@ def _advance(g: Gpu, until: float) -> None:
 
 
 @njit(cache=True)
-def _finish(g: Gpu, system: int, policy: int, trace: np.ndarray, written: int) -> int:
+def _finish(g: Gpu, system: int, trace: np.ndarray, written: int) -> int:
     now = g.world[0].t
     for k in range(g.tenants.shape[0]):
         if not g.tenants[k].running or g.tenants[k].left > EPS:
@@ -155,7 +159,7 @@ def _finish(g: Gpu, system: int, policy: int, trace: np.ndarray, written: int) -
         g.tenants[k].ready = now + g.world[0].gap
         if g.tenants[k].kernel < g.tenants[k].count:
             if system == RANKED:
-                ranked.advance(g, policy, k)
+                ranked.advance(g, k)
             elif system == BLESS:
                 g.tenants[k].ready = max(now, bless.issued(g, k))
             continue

@@ -1,9 +1,10 @@
 """How the pure policies of `share` drive the virtual GPU: squads that never drain.
 
-A tenant's next two kernels are always queued behind the running one, each with the rank the policy gave at
+A tenant's next few kernels are always queued behind the running one, each with the rank the policy gave at
 its issue; lower ranks fill the SMs that higher ranks leave free, so SMs freed inside a squad go at once to
-the rest and there is no barrier between squads. A change of policy or rank reaches the device after those
-two kernels. Called by the event loop; the host's time for each decision is charged here.
+the rest and there is no barrier between squads. A change of policy or rank reaches the device after those.
+The host issues one kernel at a time, that of the best rank first: when it cannot keep up, the order
+still holds. Called by the event loop; the host's time for each kernel is charged here.
 """
 
 from __future__ import annotations
@@ -17,39 +18,67 @@ from dure.sim.gpu.state import Gpu
 
 
 @njit(cache=True)
-def admit(g: Gpu, policy: int, k: int) -> None:
-    """Issue the first kernels of a request that just came in."""
+def admit(g: Gpu, k: int) -> None:
+    """A request just came in: nothing of it is issued yet."""
     own = g.tenants[k]
-    place = _place(g, policy, k)
-    own.rank = place
-    own.rank1 = place
-    own.rank2 = place
-    own.ready = _issue(g)
-    own.ready1 = _issue(g)
-    own.ready2 = _issue(g)
+    own.issued = 0
+    own.ready = np.inf
 
 
 @njit(cache=True)
-def advance(g: Gpu, policy: int, k: int) -> None:
-    """One kernel ended: the next queued one takes its place, one more is issued at today's rank."""
+def advance(g: Gpu, k: int) -> None:
+    """One kernel ended: the next takes its place, with the rank it was issued with, if it was issued."""
     own = g.tenants[k]
-    own.rank = own.rank1
-    own.ready = own.ready1
-    own.rank1 = own.rank2
-    own.ready1 = own.ready2
-    own.rank2 = _place(g, policy, k)
-    own.ready2 = _issue(g)
+    own.ready = np.inf
+    if own.kernel < own.issued:
+        slot = own.kernel % g.ahead.shape[1]
+        own.rank = g.ahead[k, slot].rank
+        own.ready = g.ahead[k, slot].ready
 
 
 @njit(cache=True)
-def _issue(g: Gpu) -> float:
+def step(g: Gpu, policy: int) -> None:
+    """While the host is free, issue the next kernel of the tenant that the policy ranks first."""
     w = g.world[0]
-    w.host_free = max(w.host_free, w.t) + w.host
-    return float(w.host_free + w.launch)
+    while w.host_free <= w.t and wants(g):
+        places = _places(g, policy)
+        best = -1
+        for k in range(g.tenants.shape[0]):
+            if _wants(g, k) and (best < 0 or places[k] < places[best]):
+                best = k
+        w.host_free = w.t + w.host
+        _issue(g, best, float(places[best]), w.host_free + w.launch)
 
 
 @njit(cache=True)
-def _place(g: Gpu, policy: int, k: int) -> float:
+def wants(g: Gpu) -> bool:
+    """Somebody has room for one more kernel behind its running one."""
+    found = 0
+    for k in range(g.tenants.shape[0]):
+        found += _wants(g, k)
+    return found > 0
+
+
+@njit(cache=True)
+def _wants(g: Gpu, k: int) -> bool:
+    own = g.tenants[k]
+    return bool(own.live and own.issued < min(own.kernel + g.ahead.shape[1], own.count))
+
+
+@njit(cache=True)
+def _issue(g: Gpu, k: int, place: float, ready: float) -> None:
+    own = g.tenants[k]
+    slot = own.issued % g.ahead.shape[1]
+    g.ahead[k, slot].rank = place
+    g.ahead[k, slot].ready = ready
+    if own.issued == own.kernel:
+        own.rank = place
+        own.ready = ready
+    own.issued += 1
+
+
+@njit(cache=True)
+def _places(g: Gpu, policy: int) -> np.ndarray:
     tenants = g.tenants.shape[0]
     waiting = np.empty(tenants, np.bool_)
     view = np.empty((5, tenants))
@@ -62,7 +91,7 @@ def _place(g: Gpu, policy: int, k: int) -> float:
         age[j] = g.world[0].t - other.arrived
         target[j] = other.target
         weight[j] = other.weight
-        left[j] = other.solo
+        left[j] = other.work
         if other.live and other.kernel < other.count:
             kernel = g.kernels[other.first + other.kernel]
             left[j] -= kernel.done
@@ -76,4 +105,4 @@ def _place(g: Gpu, policy: int, k: int) -> float:
         hybrid.rank(waiting, left, need, age, target, weight, out)
     else:
         slack_guarded.rank(waiting, left, need, age, target, weight, out)
-    return float(out[k])
+    return out

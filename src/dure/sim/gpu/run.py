@@ -38,6 +38,8 @@ class System(msgspec.Struct, frozen=True):
     corun: int = 0
     slice_ms: float = 2.0
     best_effort_share: float = 0.05
+    ahead: int = 6
+    """Kernels of one tenant at the device: the running one and those queued behind it."""
 
 
 SYSTEMS = {
@@ -129,10 +131,11 @@ def _compile(
 ) -> state.Gpu:
     shares = np.arange(gpu.sms + 1) / gpu.sms
     return state.Gpu(
-        kernels=np.concatenate([_kernels(t.profile, system.interferes) for t in tenants]),
+        kernels=np.concatenate([_kernels(t.profile, system) for t in tenants]),
         tenants=_tenants(gpu, tenants, system, drag, times),
         world=_world(gpu, system, closed, extra, drag),
         tau=np.concatenate([_tau(t.profile, gpu) for t in tenants]),
+        ahead=np.zeros((len(tenants), system.ahead), state.AHEAD),
         gap=np.ascontiguousarray(times, np.float64),
         phi=(2.0 * shares) ** 0.3,
         latency=np.full(times.shape, np.nan),
@@ -141,15 +144,23 @@ def _compile(
     )
 
 
-def _kernels(profile: Profile, interferes: bool) -> NDArray[np.void]:
+def _kernels(profile: Profile, system: System) -> NDArray[np.void]:
     kernels = np.zeros(len(profile.ms), state.KERNEL)
     kernels["sms"] = profile.sms
     kernels["ms"] = profile.ms
-    kernels["done"] = np.cumsum(profile.ms) - np.array(profile.ms)
-    kernels["sense"] = np.array(profile.sense) if interferes else 0.0
+    expected = _expected(profile, system)
+    kernels["done"] = np.cumsum(expected) - expected
+    kernels["sense"] = np.array(profile.sense) if system.interferes else 0.0
     kernels["press"] = profile.press
     kernels["memory"] = profile.memory
     return kernels
+
+
+def _expected(profile: Profile, system: System) -> NDArray[np.float64]:
+    """What each kernel takes as the scheduler sees it: together no less than the host needs to issue them."""
+    ms = np.array(profile.ms)
+    scaled: NDArray[np.float64] = ms * max(1.0, len(ms) * system.host_ms / ms.sum())
+    return scaled
 
 
 def _tenants(
@@ -162,6 +173,7 @@ def _tenants(
     rows["target"] = [t.target_ms or iso_ms(t.profile, t.quota, gpu, drag) for t in tenants]
     rows["weight"] = [t.weight for t in tenants]
     rows["solo"] = [t.profile.solo_ms for t in tenants]
+    rows["work"] = [_expected(t.profile, system).sum() for t in tenants]
     rows["need"] = [t.profile.need(gpu.sms) for t in tenants]
     rows["arrived"] = times[:, 0]
     rows["cap"] = _caps(gpu, tenants, system)

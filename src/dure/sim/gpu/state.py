@@ -17,7 +17,7 @@ KERNEL = np.dtype(
     [
         ("sms", np.int64),  # SMs it can fill; more than the device has means several waves
         ("ms", np.float64),  # alone on the whole device
-        ("done", np.float64),  # time alone of all earlier kernels of the request
+        ("done", np.float64),  # time of all earlier kernels of the request, as the scheduler expects it
         ("sense", np.float64),  # how much a neighbour slows it: rho of equation 1
         ("press", np.float64),  # how hard it presses on a neighbour, 1 on average
         ("memory", np.int64),  # 1 memory bound, 0 compute bound, -1 unknown
@@ -33,6 +33,7 @@ TENANT = np.dtype(
         ("target", np.float64),  # promised latency
         ("weight", np.float64),
         ("solo", np.float64),  # a whole request alone
+        ("work", np.float64),  # the same as the scheduler expects it
         ("need", np.float64),  # part of the device it fills on average
         ("live", np.bool_),  # a request is inside
         ("running", np.bool_),  # its current kernel has started
@@ -51,13 +52,14 @@ TENANT = np.dtype(
         ("half", np.int64),  # kernel at which a squad member leaves its cap
         ("squad_from", np.int64),  # first kernel of its squad
         ("squad_step", np.float64),  # host time between two of its kernels in the squad
-        ("rank1", np.float64),  # rank and ready time of the two kernels issued ahead
-        ("rank2", np.float64),
-        ("ready1", np.float64),
-        ("ready2", np.float64),
+        ("issued", np.int64),  # kernels of the request that the host has issued
+        ("squad_at", np.float64),  # when the first kernel of its squad may start
     ],
     align=True,
 )
+
+AHEAD = np.dtype([("rank", np.float64), ("ready", np.float64)], align=True)
+"""A kernel that was issued before it can start."""
 
 WORLD = np.dtype(
     [
@@ -101,6 +103,7 @@ class Gpu(NamedTuple):
     tenants: Any  # TENANT[K]
     world: Any  # WORLD[1]
     tau: Any  # float64[M, P]: time to the END of a kernel with (p + 1) / P of the device
+    ahead: Any  # AHEAD[K, D]: the kernels at the device, by number modulo D
     gap: Any  # float64[K, R]: think times or arrival times
     phi: Any  # float64[sms + 1]: one side's factor of phi in equation 1
     latency: Any  # float64[K, R]

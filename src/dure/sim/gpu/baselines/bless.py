@@ -44,7 +44,7 @@ def step(g: Gpu) -> None:
         g.tenants[k].claim = 0
         g.tenants[k].half = ALL
         g.tenants[k].ready = w.stall
-        g.tenants[k].ready1 = w.stall
+        g.tenants[k].squad_at = w.stall
         g.tenants[k].squad_from = g.tenants[k].kernel
         members += chosen[k] > 0
     for k in range(tenants):
@@ -57,7 +57,7 @@ def step(g: Gpu) -> None:
 def issued(g: Gpu, k: int) -> float:
     """When the host has launched a member's next kernel: it goes round the members, one kernel each."""
     own = g.tenants[k]
-    return float(own.ready1 + (own.kernel - own.squad_from) * own.squad_step)
+    return float(own.squad_at + (own.kernel - own.squad_from) * own.squad_step)
 
 
 @njit(cache=True)
