@@ -20,34 +20,43 @@ def assign(g: Gpu) -> None:
     tenants = g.tenants.shape[0]
     order = g.order
     running = 0
+    claimed = 0
     for k in range(tenants):
-        g.tenants[k].held = 0
-        g.tenants[k].rate = 0.0
-        if g.tenants[k].running:
+        own = g.tenants[k]
+        own.held = 0
+        own.rate = 0.0
+        if own.running:
             at = running
             while at > 0 and _before(g, k, order[at - 1]):
                 order[at] = order[at - 1]
                 at -= 1
             order[at] = k
             running += 1
+            claimed += own.claim
     free = g.world[0].sms
-    for at in range(running):
-        own = g.tenants[g.order[at]]
-        own.held = min(_need(g, own), own.claim, own.cap, free)
-        free -= own.held
+    if claimed > 0:
+        for at in range(running):
+            own = g.tenants[order[at]]
+            own.held = min(_need(g, own), own.claim, own.cap, free)
+            free -= own.held
     holders = 0
     for at in range(running):
-        own = g.tenants[g.order[at]]
+        own = g.tenants[order[at]]
+        if free <= 0 and claimed == 0:
+            # Nobody further down gets anything.
+            running = at
+            break
         if g.world[0].corun > 0 and holders >= g.world[0].corun and own.held == 0:
             continue
-        more = min(_need(g, own) - own.held, own.cap - own.held, free)
+        need = _need(g, own)
+        more = min(need - own.held, own.cap - own.held, free)
         if more > 0:
             own.held += more
             free -= more
         if own.held > 0:
             holders += 1
             own.rate = speed(g, g.kernels[own.first + own.kernel].sms, own.held, own.cap)
-    if running > 1:
+    if holders > 1:
         _slow_down(g, running)
 
 

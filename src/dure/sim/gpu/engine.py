@@ -31,22 +31,30 @@ def simulate(g: Gpu, system: int, policy: int, trace: np.ndarray) -> int:
         until = _next_event(g, system)
         if until == np.inf:
             return written
-        _account(g, until)
         _advance(g, until)
         written = _finish(g, system, trace, written)
-        if g.world[0].closed and _exhausted(g):
+        if g.world[0].closed and g.world[0].ended and g.gap.shape[1] > 1:
+            # A closed loop ends with its first client: the others would go on alone.
             return written
 
 
 @njit(cache=True)
 def _arrive(g: Gpu, system: int) -> None:
-    now = g.world[0].t
+    w = g.world[0]
+    now = w.t
+    if w.next_arrival > now + EPS:
+        return
+    w.next_arrival = np.inf
     for k in range(g.tenants.shape[0]):
-        if g.tenants[k].live or g.tenants[k].request >= g.gap.shape[1] or g.tenants[k].arrived > now + EPS:
+        if g.tenants[k].live or g.tenants[k].request >= g.gap.shape[1]:
             continue
+        if g.tenants[k].arrived > now + EPS:
+            w.next_arrival = min(w.next_arrival, g.tenants[k].arrived)
+            continue
+        w.live += 1
         g.tenants[k].live = True
         g.tenants[k].kernel = 0
-        g.tenants[k].ready = now + g.world[0].launch
+        g.tenants[k].ready = now + w.launch
         if system == RANKED:
             ranked.admit(g, k)
         elif system == BLESS:
@@ -88,62 +96,51 @@ def _next_event(g: Gpu, system: int) -> float:
     w = g.world[0]
     now = w.t
     stalled = w.stall > now + EPS
-    until = np.inf
+    until = max(w.next_arrival, now)
     for k in range(g.tenants.shape[0]):
-        if g.tenants[k].live:
-            if g.tenants[k].running:
-                if not stalled and g.tenants[k].rate > 0.0:
-                    until = min(until, now + g.tenants[k].left / g.tenants[k].rate)
-            elif g.tenants[k].kernel < g.tenants[k].limit and g.tenants[k].ready > now + EPS:
-                until = min(until, g.tenants[k].ready)
-        elif g.tenants[k].request < g.gap.shape[1]:
-            until = min(until, max(g.tenants[k].arrived, now))
+        if g.tenants[k].running:
+            if not stalled and g.tenants[k].rate > 0.0:
+                until = min(until, now + g.tenants[k].left / g.tenants[k].rate)
+        elif g.tenants[k].live and g.tenants[k].kernel < g.tenants[k].limit and g.tenants[k].ready > now + EPS:
+            until = min(until, g.tenants[k].ready)
     if stalled:
         until = min(until, w.stall)
     if system == RANKED and ranked.wants(g):
         until = min(until, max(w.host_free, now))
-    if system == TEMPORAL and _inside(g):
+    if system == TEMPORAL and w.live > 0:
         until = min(until, max(w.timer, now))
-    return until
-
-
-@njit(cache=True)
-def _account(g: Gpu, until: float) -> None:
-    w = g.world[0]
-    span = until - w.t
-    if span <= 0.0 or not _inside(g):
-        return
-    stalled = w.stall > w.t + EPS
-    held = 0
-    unmet = 0
-    for k in range(g.tenants.shape[0]):
-        if not g.tenants[k].live:
-            continue
-        want = min(g.kernels[g.tenants[k].first + g.tenants[k].kernel].sms, g.world[0].sms)
-        got = 0 if stalled else g.tenants[k].held
-        held += got
-        unmet += want - got
-    idle = g.world[0].sms - held
-    w.busy += held * span
-    w.idle_able += min(idle, unmet) * span
-    w.inside += span
+    return float(until)
 
 
 @njit(cache=True)
 def _advance(g: Gpu, until: float) -> None:
+    """Let time pass: work is done, and SM time is accounted while a request is inside."""
     w = g.world[0]
     span = until - w.t
-    if w.stall <= w.t + EPS:
+    if w.live > 0 and span > 0.0:
+        stalled = w.stall > w.t + EPS
+        held = 0
+        unmet = 0
         for k in range(g.tenants.shape[0]):
-            if g.tenants[k].running:
+            if not g.tenants[k].live:
+                continue
+            want = min(g.kernels[g.tenants[k].first + g.tenants[k].kernel].sms, w.sms)
+            got = 0 if stalled else g.tenants[k].held
+            held += got
+            unmet += want - got
+            if g.tenants[k].running and not stalled:
                 g.tenants[k].left -= span * g.tenants[k].rate
+        w.busy += held * span
+        w.idle_able += min(w.sms - held, unmet) * span
+        w.inside += span
     w.t = until
     w.events += 1
 
 
 @njit(cache=True)
 def _finish(g: Gpu, system: int, trace: np.ndarray, written: int) -> int:
-    now = g.world[0].t
+    w = g.world[0]
+    now = w.t
     for k in range(g.tenants.shape[0]):
         if not g.tenants[k].running or g.tenants[k].left > EPS:
             continue
@@ -166,27 +163,11 @@ def _finish(g: Gpu, system: int, trace: np.ndarray, written: int) -> int:
         g.latency[k, g.tenants[k].request] = now - g.tenants[k].arrived
         g.tenants[k].live = False
         g.tenants[k].request += 1
+        w.live -= 1
         if g.tenants[k].request < g.gap.shape[1]:
             following = g.gap[k, g.tenants[k].request]
-            g.tenants[k].arrived = now + following if g.world[0].closed else following
+            g.tenants[k].arrived = now + following if w.closed else following
+            w.next_arrival = min(w.next_arrival, g.tenants[k].arrived)
+        else:
+            w.ended = True
     return written
-
-
-@njit(cache=True)
-def _exhausted(g: Gpu) -> bool:
-    """A closed loop ends with its first client: the others would go on alone."""
-    requests = g.gap.shape[1]
-    if requests == 1:
-        return False
-    ended = 0
-    for k in range(g.tenants.shape[0]):
-        ended += g.tenants[k].request >= requests
-    return ended > 0
-
-
-@njit(cache=True)
-def _inside(g: Gpu) -> bool:
-    inside = 0
-    for k in range(g.tenants.shape[0]):
-        inside += g.tenants[k].live
-    return inside > 0

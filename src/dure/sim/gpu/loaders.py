@@ -10,6 +10,8 @@ import csv
 import json
 from pathlib import Path
 
+import msgspec
+
 from dure.model.errors import InvalidInput
 from dure.sim.gpu.profile import Profile
 
@@ -90,3 +92,21 @@ def gpulet_utilisation(path: Path) -> dict[tuple[str, int], float]:
         for row in csv.DictReader(text):
             use[row["bench"], int(row["batch"])] = min(float(row["mem_util(%)"]) / 100.0, 1.0)
     return use
+
+
+class DisbClient(msgspec.Struct, frozen=True):
+    """`kind` is continuous (closed loop), periodic, poisson or trace; `rate_per_s` only where one is given."""
+
+    name: str
+    model: str
+    kind: str
+    rate_per_s: float | None = None
+
+
+def disb_clients(path: Path) -> tuple[DisbClient, ...]:
+    """The clients of one of DISB's co-location workloads, in the order of its file."""
+    tasks = msgspec.json.decode(path.read_bytes())["tasks"]
+    return tuple(
+        DisbClient(task["id"], task["client"]["model_name"], task["load"]["type"], task["load"].get("frequency"))
+        for task in tasks
+    )

@@ -81,6 +81,9 @@ WORLD = np.dtype(
         ("slice_ms", np.float64),
         ("best_effort", np.float64),
         ("t", np.float64),
+        ("live", np.int64),  # tenants with a request inside
+        ("next_arrival", np.float64),
+        ("ended", np.bool_),  # some tenant has no request left
         ("stall", np.float64),  # nothing runs before
         ("timer", np.float64),
         ("owner", np.int64),

@@ -17,10 +17,20 @@ from click.testing import CliRunner
 from dure.bench.data import data_dir, read_rows
 from dure.bench.interference import command as interference
 from dure.bench.interference import read_pairs
+from dure.share.interference import App as InterferenceApp
+from dure.share.interference import empty_book
 from dure.sim.gpu.baselines.bless import NSP, SEMI_SP, SP
 from dure.sim.gpu.device import A100, V100
 from dure.sim.gpu.experiments import GRID, LOADS, MULTI, crowd, pair, squad_gain
-from dure.sim.gpu.loaders import miso_times, orion_profile, parva_table, reef_profiles
+from dure.sim.gpu.loaders import (
+    disb_clients,
+    gpulet_utilisation,
+    miso_times,
+    orion_profile,
+    parva_table,
+    reef_profiles,
+)
+from dure.sim.gpu.migplan import Service, best_rates, fewest, fits, plan
 from dure.sim.gpu.profile import A100_APPS, synthesise, waved
 from dure.sim.gpu.run import SYSTEMS, Tenant, iso_ms, play
 
@@ -199,6 +209,31 @@ def test_g11_quotas_are_kept_better_by_squads_than_by_caps_than_by_turns() -> No
     assert deviation["BLESS-R"] < deviation["TEMPORAL"]
 
 
+def test_g6_the_shape_is_the_one_measured_on_another_device() -> None:
+    rows = read_rows(folder("disb") / "colocation_summary.csv")
+    measured = {r["client"]: float(r["slowdown"]) for r in rows if (r["framework"], r["workload"]) == ("trt", "B")}
+    clients = disb_clients(folder("disb") / "workloads" / "B.json")
+    assert {c.name for c in clients} == set(measured)
+    assert all(c.kind == "continuous" for c in clients)
+    big = orion_profile(folder("orion") / "model_kernels" / "bert_2_fwd.csv")
+    small = orion_profile(folder("orion") / "model_kernels" / "resnet50_4_fwd.csv")
+    outcome = play(V100, [Tenant(big, 0.5), Tenant(small, 0.5)], np.zeros((2, 12)), SYSTEMS["UNBOUND"])
+    ours = [np.nanmean(row) / p.solo_ms for row, p in zip(outcome.latency_ms, (big, small), strict=True)]
+    assert ours[0] == pytest.approx(measured["vgg19_rt"], rel=0.2)
+    assert ours[1] == pytest.approx(measured["resnet152_be"], rel=0.2)
+
+
+@pytest.mark.parametrize("card", ["2080ti", "3080"])
+def test_memory_use_foretells_who_disturbs_whom_before_anything_was_seen(card: str) -> None:
+    use = gpulet_utilisation(folder("gpulet") / card / "UTIL.CSV")
+    book = empty_book()
+    apps = [InterferenceApp(model, batch, memory) for (model, batch), memory in sorted(use.items())]
+    prior = [book.rho(a, b).mean for a in apps for b in apps]
+    together = [a.memory + b.memory for a in apps for b in apps if a.memory is not None and b.memory is not None]
+    assert np.corrcoef(prior, together)[0, 1] > 0.99
+    assert 0.0 < min(prior) < max(prior) < 0.2
+
+
 def test_g12_mig_tables_are_read_whole_and_rise_with_size() -> None:
     for path in sorted((folder("parvagpu") / "prof_data").glob("*.csv")):
         table = parva_table(path)
@@ -210,6 +245,28 @@ def test_g12_mig_tables_are_read_whole_and_rise_with_size() -> None:
                 assert bigger[0] >= 0.9 * rate
     steps = miso_times(folder("miso") / "mig_iteration_time_a100.csv")
     assert all(times[max(times)] <= 1.05 * times[min(times)] for times in steps.values())
+
+
+@pytest.mark.parametrize("scenario", range(6))
+def test_g12_the_packer_needs_no_more_devices_than_the_published_plans(scenario: int) -> None:
+    data = folder("parvagpu")
+    models = sorted(path.stem for path in (data / "prof_data").glob("*.csv"))
+    limits, rates = (
+        (data / "SLO" / f"SLO_{name}.csv").read_text().splitlines()[scenario].split(",")
+        for name in ("latency", "req_rate")
+    )
+    # Their plans keep within half of the promise, which leaves the other half for the queue.
+    services = [
+        Service(model, float(rate), best_rates(parva_table(data / "prof_data" / f"{model}.csv"), float(limit) / 2.0))
+        for model, limit, rate in zip(models, limits, rates, strict=True)
+        if rate.strip() != "N/A"
+    ]
+    ours = plan(services)
+    assert all(fits(held) for held in ours)
+    for service in services:
+        assert sum(service.rates[size] for size in fewest(service)) >= service.rate
+    theirs = read_rows(data / "deployment" / f"SLO{scenario + 1}" / f"SLO{scenario + 1}_ParvaGPU_deploy.csv")
+    assert len(ours) <= len({(r["Num instance"], r["Num GPU"]) for r in theirs})
 
 
 def test_other_vendors_profiles_run_too() -> None:
