@@ -69,7 +69,7 @@ def _measure(
     from dure.device.executor import Executor
 
     click.echo(f"device: {mode}, round {number + 1}", err=True)
-    executor = Executor(DeviceConfig(tenants, policy="slack-guarded"), mode)  # type: ignore[arg-type]
+    executor = Executor(DeviceConfig(tenants, policy="slack-guarded", admission=False), mode)  # type: ignore[arg-type]
     try:
         _until_ready(executor)
         latencies: dict[str, list[float]] = {name: [] for name in inputs}

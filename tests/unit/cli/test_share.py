@@ -23,7 +23,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     folder: Path = tmp_path_factory.mktemp("device")
     model = write_model("recommender", folder / "m.onnx")
     executor = Executor(
-        DeviceConfig((TenantConfig("ranker", str(model), promise=Promise(latency_ms=80.0)),), cores=1)
+        DeviceConfig(
+            (TenantConfig("ranker", str(model), promise=Promise(latency_ms=80.0)),), cores=1, admission=False
+        )
     )
     door = Door(executor, folder / "d.sock")
     executor.submit("ranker", sample_input(onnx.load(str(model)))).result(120.0)

@@ -34,7 +34,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def tenant(name: str, path: Path, **more: Any) -> TenantConfig:
-    return TenantConfig(name, str(path), promise=Promise(latency_ms=100.0), **more)
+    return TenantConfig(name, str(path), promise=Promise(latency_ms=60_000.0), **more)
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit(memory_mib)
     try:
-        runner = Runner(Path(path), pieces)
+        runner = runner_of(Path(path), pieces)
         alone = runner.profile(cores)
         pipe.send(("ready", alone, sum(runner.profile(1)) if cores > 1 else sum(alone)))
     except Exception as error:
@@ -42,6 +42,15 @@ def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int)
         except (EOFError, OSError):
             return
         pipe.send(runner.answer(message))
+
+
+def runner_of(path: Path, pieces: int) -> Any:
+    """The backend that reads this file: PyTorch for an exported program (`.pt2`), else ONNX Runtime."""
+    if path.suffix == ".pt2":
+        from dure.adapters.torch.runner import TorchRunner
+
+        return TorchRunner(path, pieces)
+    return Runner(path, pieces)
 
 
 class Runner:
