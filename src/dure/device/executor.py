@@ -254,11 +254,17 @@ class Executor:
             self._running.pop(name, None)
             self._fail_head(name, message[2])
         elif message[0] == "broken":
-            self._loading.pop(name, None)
-            self._measured(name, message[1])
+            self._broken(name, message[1])
         else:
             self._loading.pop(name, None)
             self._measured(name, Scaling(message[2], sum(message[1]), self.cores))
+
+    def _broken(self, name: str, why: str) -> None:
+        """Its model cannot be loaded. At the first start that keeps it out, so that nobody waits for its verdict."""
+        self._loading.pop(name, None)
+        if name not in self._entry.verdicts:
+            self._lanes[name].retire()
+        self._measured(name, why)
 
     def _measured(self, name: str, scaling: Scaling | str) -> None:
         """Only the first start counts: a tenant that was let in stays, however its process fares."""
@@ -298,6 +304,9 @@ class Executor:
 
     def _lose(self, name: str, why: str) -> None:
         """The tenant's process failed: its request fails, it starts anew, nobody else notices."""
+        if name not in self._entry.verdicts:
+            self._broken(name, why)
+            return
         self._running.pop(name, None)
         self._fail_head(name, why)
         self._lanes[name].restart()

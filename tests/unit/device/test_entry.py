@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from itertools import permutations
 from pathlib import Path
 
@@ -97,6 +99,17 @@ def test_a_daemon_turns_away_what_it_cannot_keep_and_serves_the_rest(tmp_path: P
         assert "could be promised" in told["hasty"]
         assert executor.starts("broken") == 1
         assert executor.ready()
+    finally:
+        executor.close()
+
+
+def test_a_process_that_ends_while_it_loads_keeps_nobody_waiting(tmp_path: Path) -> None:
+    model = write_model("recommender", tmp_path / "m.onnx")
+    executor = Executor(DeviceConfig((TenantConfig("first", str(model)), TenantConfig("good", str(model))), cores=1))
+    try:
+        os.kill(executor.process_id("first"), signal.SIGKILL)
+        given = sample_input(onnx.load(str(model)))
+        assert executor.submit("good", given).result(PATIENCE_S)
     finally:
         executor.close()
 
