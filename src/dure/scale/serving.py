@@ -14,6 +14,7 @@ import math
 import msgspec
 
 from dure.scale.forecast import Forecaster, ForecastSettings
+from dure.scale.memory import Memory, MemorySettings
 
 
 class WorkModel(msgspec.Struct, frozen=True):
@@ -39,6 +40,7 @@ class ServingSettings(msgspec.Struct, frozen=True):
     bursty: tuple[float, float] = (1.45, 1.75)
     backlog_s: float = 60.0
     demand_s: float = 30.0
+    lasting_least: float = 0.7
     step_s: float = 5.0
     min_replicas: int = 1
     max_replicas: int = 100
@@ -75,6 +77,7 @@ class ServingPolicy:
     def __init__(self, settings: ServingSettings, work: WorkModel, mean_output: float = 200.0) -> None:
         self.settings, self.work = settings, work
         self.forecaster = Forecaster(ForecastSettings(horizon_s=settings.boot_s, step_s=settings.step_s))
+        self.memory = Memory(MemorySettings(boot_s=settings.boot_s, step_s=settings.step_s))
         self.context = _Slow(1000.0)
         self.output = _Slow(mean_output)
         self.series: list[float] = []
@@ -94,9 +97,13 @@ class ServingPolicy:
         backlog = self.work.prefill_s * seen.waiting_tokens + tail * seen.waiting
         need = demand + backlog / settings.backlog_s
         floor = self._floor()
-        wanted = math.ceil(max(need, floor) / settings.load)
-        wanted = min(max(wanted, settings.min_replicas), settings.max_replicas)
-        return self._held(wanted, seen.target, demand, floor, floor > need)
+        quick = math.ceil(max(need, floor) / settings.load)
+        self.wishes.append(min(max(quick, settings.min_replicas), settings.max_replicas))
+        followed = max(self.wishes[-self._hold_steps() :])
+        level = self.memory.feed(demand, followed * settings.load, settings.load)
+        if level is None:
+            return self._held(followed, seen.target, demand, floor, floor > need)
+        return self._lasting(level, backlog / settings.backlog_s, seen.target, demand)
 
     def _floor(self) -> float:
         """The forecast's quantile, or zero while it is off; trust is lost and won back with a gap between."""
@@ -107,24 +114,31 @@ class ServingPolicy:
         self.forecast_on = forecast.error_ratio <= limit
         return forecast.quantile if self.forecast_on else 0.0
 
-    def _held(self, wanted: int, target: int, demand: float, floor: float, by_forecast: bool) -> Wish:
-        self.wishes.append(wanted)
-        steps = max(1, round(self._hold_s() / self.settings.step_s))
-        recent = self.wishes[-steps:]
+    def _held(self, followed: int, target: int, demand: float, floor: float, by_forecast: bool) -> Wish:
+        wanted = self.wishes[-1]
         if wanted > target:
             reason = "ForecastFloor" if by_forecast else "DemandAbove"
             return Wish(wanted, reason, demand, floor, self.forecast_on)
-        lowest = max(recent)
-        if lowest < target and len(recent) == steps:
-            return Wish(lowest, "DemandBelow", demand, floor, self.forecast_on)
+        if followed < target and len(self.wishes) >= self._hold_steps():
+            return Wish(followed, "DemandBelow", demand, floor, self.forecast_on)
         reason = "Steady" if self.forecast_on or not self.settings.forecast else "SteadyForecastOff"
         return Wish(target, reason, demand, floor, self.forecast_on)
 
-    def _hold_s(self) -> float:
+    def _lasting(self, level: float, backlog: float, target: int, demand: float) -> Wish:
+        """Provide what the last half hour needed, and never less than `lasting_least` of what arrives now."""
+        settings = self.settings
+        wanted = math.ceil(max(level + backlog, demand * settings.lasting_least) / settings.load)
+        wanted = min(max(wanted, settings.min_replicas), settings.max_replicas)
+        if wanted == target:
+            return Wish(target, "SteadyLasting", demand, level, self.forecast_on)
+        return Wish(wanted, "LastingDemand", demand, level, self.forecast_on)
+
+    def _hold_steps(self) -> int:
         """How long a wish is remembered: short for smooth services, long for bursty ones."""
         low, high = self.settings.bursty
-        share = (self.forecaster.peakiness() - low) / (high - low)
-        return self.settings.hold_s + min(max(share, 0.0), 1.0) * (self.settings.burst_hold_s - self.settings.hold_s)
+        share = min(max((self.forecaster.peakiness() - low) / (high - low), 0.0), 1.0)
+        hold_s = self.settings.hold_s + share * (self.settings.burst_hold_s - self.settings.hold_s)
+        return max(1, round(hold_s / self.settings.step_s))
 
 
 class _Slow:
