@@ -6,6 +6,7 @@ the end; after a crash they are a little behind the store, which is what reconci
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 
@@ -29,6 +30,9 @@ BACKLOG_S = 3 * HOUR_S
 # Real seconds between two turns of the loop, and between two saves.
 TURN_S = 0.25
 SAVE_S = 5.0
+# The imitated world never gets further ahead of the loop than this in one turn. A report may then be two turns old
+# before it counts as stale (300 s), however slow the machine.
+LEASH_S = 120.0
 
 _log = structlog.get_logger("dure.embedded")
 
@@ -56,7 +60,8 @@ class LiveFleet:
         if self.members.outside:
             # Real clusters live in real time, and their owner's workloads are all there is.
             speed, saved = 1.0, None
-        self.clock = ScaledClock(speed, saved.now_s if saved else self._real.now())
+        leash_s = math.inf if self.members.outside else LEASH_S
+        self.clock = ScaledClock(speed, saved.now_s if saved else self._real.now(), leash_s)
         self.resumed = saved is not None
         self.fleet, self.catalogue, self.seed = fleet, catalogue, seed
         self.world = EmbeddedWorld(
@@ -89,7 +94,7 @@ class LiveFleet:
     def turn(self) -> None:
         """What has arrived is submitted; agents and plane turn once. One bad turn must not end the loop."""
         try:
-            now_s = self.clock.now()
+            now_s = self.clock.beat()
             if self.members.outside:
                 self.world.nudge()
             else:
