@@ -17,6 +17,7 @@ from dure.adapters.clock import RealClock, ScaledClock
 from dure.adapters.memory.stream import arrivals, standing
 from dure.adapters.store import SqlStore, open_store
 from dure.agent.identity import fetch_identity
+from dure.embedded.demo import Stage
 from dure.embedded.members import Members
 from dure.embedded.world import EmbeddedWorld
 from dure.model.catalogue import Catalogue
@@ -72,6 +73,7 @@ class LiveFleet:
             self._restore(saved)
         if not self.members.outside:
             self.world.submit(standing(fleet, catalogue))
+        self._stage = Stage(state, self.world, fleet, catalogue)
         self._thread = threading.Thread(target=self._run, name="dure-loop", daemon=True)
 
     @property
@@ -100,6 +102,7 @@ class LiveFleet:
             else:
                 arrived = arrivals(self.fleet, self.catalogue, self.seed, self._fed_until_s, now_s)
                 self.world.submit([workload for _, workload in arrived])
+                self._stage.turn(now_s)
             self._fed_until_s = now_s
             self.world.step()
         except DureError as error:

@@ -1,10 +1,10 @@
-"""How long a service should be remembered: follow what arrives, or keep what the last half hour needed.
+"""Whether to follow a service's demand or to keep what the last half hour needed.
 
 Called by `serving` once per control interval. A service whose demand swings faster than a replica boots must not be
-followed: capacity bought for a burst comes when the burst is over. There a slow quantile of the recent demand is the
-better guide, and elsewhere it is the worse one. Which of the two holds is decided from the service's own past: both
-are replayed over the last hour with the boot time counted, scaled to equal cost, and the one with the smaller
-expected loss leads until the other is clearly better. Cost: O(look) once a minute, O(log span) otherwise.
+followed: what arrives now says the opposite of what arrives when the replica is ready, and capacity bought for a
+burst comes when the burst is over. There a slow quantile of the recent demand is the better guide; for every other service
+it is the worse one. The swing is read from the service's own last hour: the correlation of demand with itself one
+boot time later. Cost: O(look) once a minute, O(log span) otherwise. Not for the first twenty minutes of a service.
 """
 
 from __future__ import annotations
@@ -13,28 +13,24 @@ import bisect
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
-
-Floats = NDArray[np.float64]
 
 
 class MemorySettings(msgspec.Struct, frozen=True):
-    """`sharpness`: misses grow by e for each eighth of load, as the gentlest of the measured services do.
+    """Below `enter` the demand of one boot time later is the opposite of now's; above `leave` no longer.
 
-    Keeping must have lost less than `enter` of what following lost to take the lead, and gives it back above
-    `leave`; between the two everything stays as it is.
+    What is kept is a quantile of the span, and never less than `least` of its highest demand.
     """
 
     boot_s: float
     step_s: float = 5.0
     span_s: float = 1800.0
     quantile: float = 0.9
+    least: float = 0.75
     look_s: float = 3600.0
     learn_s: float = 1200.0
     every_s: float = 60.0
-    sharpness: float = 8.0
-    enter: float = 0.4
-    leave: float = 1.2
+    enter: float = -0.1
+    leave: float = 0.1
 
 
 class Memory:
@@ -43,40 +39,33 @@ class Memory:
     def __init__(self, settings: MemorySettings) -> None:
         self.settings = settings
         self.demand: list[float] = []
-        self.quick: list[float] = []
-        self.slow: list[float] = []
         self.sorted: list[float] = []
         self.lasting = False
 
-    def feed(self, demand: float, quick: float, load: float) -> float | None:
-        """Add one interval's demand and what following it would provide; the lasting level, or None to follow."""
+    def feed(self, demand: float) -> float | None:
+        """Add one interval's demand; the level to keep, or None where demand should be followed."""
         settings = self.settings
         self.demand.append(demand)
-        self.quick.append(max(quick, 1e-9))
         bisect.insort(self.sorted, demand)
         span = round(settings.span_s / settings.step_s)
         if len(self.demand) > span:
             del self.sorted[bisect.bisect_left(self.sorted, self.demand[-span - 1])]
-        level = self.sorted[min(int(settings.quantile * len(self.sorted)), len(self.sorted) - 1)]
-        self.slow.append(max(level, 1e-9))
         steps = len(self.demand)
         if steps * settings.step_s >= settings.learn_s and steps % round(settings.every_s / settings.step_s) == 0:
-            self._weigh(load)
-        return level if self.lasting else None
+            self.lasting = self.echo() < (settings.leave if self.lasting else settings.enter)
+        if not self.lasting:
+            return None
+        level = self.sorted[min(int(settings.quantile * len(self.sorted)), len(self.sorted) - 1)]
+        return max(level, settings.least * self.sorted[-1])
 
-    def _weigh(self, load: float) -> None:
-        limit = self.settings.leave if self.lasting else self.settings.enter
-        self.lasting = self._loss(self.slow, load) < limit * self._loss(self.quick, load)
-
-    def _loss(self, levels: list[float], load: float) -> float:
-        """Expected misses of the last hour, had these levels been provided at the cost of following."""
+    def echo(self) -> float:
+        """How demand one boot time later goes with demand now: 1 the same way, -1 the opposite way."""
         look = round(self.settings.look_s / self.settings.step_s)
-        boot = round(self.settings.boot_s / self.settings.step_s) + 1
-        provided = np.array(levels[-look - boot :])
-        cost = float(np.mean(self.quick[-look:])) / float(np.mean(levels[-look:]))
-        padded = np.concatenate([np.full(boot, provided[0]), provided])
-        ready = np.lib.stride_tricks.sliding_window_view(padded, boot + 1).min(axis=1)[-look:]
-        demand = np.array(self.demand[-look:])
-        use = demand * load / (ready[-len(demand) :] * cost)
-        missed: Floats = np.minimum(1.0, np.exp(self.settings.sharpness * (use - 1.0)))
-        return float((demand * missed).sum())
+        boot = max(1, round(self.settings.boot_s / self.settings.step_s))
+        recent = np.array(self.demand[-look:])
+        if len(recent) <= 2 * boot or float(np.ptp(recent)) == 0.0:
+            return 1.0
+        now, later = recent[:-boot], recent[boot:]
+        if float(np.ptp(now)) == 0.0 or float(np.ptp(later)) == 0.0:
+            return 1.0
+        return float(np.corrcoef(now, later)[0, 1])

@@ -1,10 +1,10 @@
 """Carrying out a reallocation: drain, move, warm, switch, one step after the other, and back again when one fails.
 
-Called by whoever can change replica counts: the plane for embedded clusters, the agent for real Deployments. `advance`
-is asked again and again with what is seen; it answers what should hold now (`Order`) and where the plan stands. It
-keeps no clock and no memory of its own: the plan is a value that its caller stores, so a restart goes on where the
-last one stopped. Invariants: nobody is ordered below where the plan leads it, devices are given to a winner only after
-the losers' pods are gone, and an undone plan leaves everybody with what they had.
+Called by whoever can change replica counts: the plane for embedded clusters, the agent for real Deployments.
+`advance` is asked again and again with what is seen; it answers what should hold now (`Order`) and where the plan
+stands. It keeps no clock and no memory of its own: the plan is a value that its caller stores, so a restart goes on
+where the last one stopped. Invariants: nobody is ordered below where the plan leads it, devices are given to a winner
+only after the losers' pods are gone, and an undone plan leaves everybody with what they had.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Called by the agent and the simulator every few seconds. Demand is measured in G
 rate times the slowly learnt mean work of a request (prefill of its prompt, decoding of its output), because the
 tokens of single requests are noise. The replica count follows the larger of demand with backlog and the forecast's
 quantile at boot time plus model load; it shrinks to the highest wish of a hold time, never on a forecast alone. A
-forecast that was worse than "as now" switches itself off and says so. Cost: one forecast step.
+forecast that was worse than "as now" switches itself off and says so. Demand that swings faster than a replica boots
+is not followed at all (`memory`). Cost: one forecast step.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ class ServingSettings(msgspec.Struct, frozen=True):
     bursty: tuple[float, float] = (1.45, 1.75)
     backlog_s: float = 60.0
     demand_s: float = 30.0
-    lasting_least: float = 0.7
     step_s: float = 5.0
     min_replicas: int = 1
     max_replicas: int = 100
@@ -100,7 +100,7 @@ class ServingPolicy:
         quick = math.ceil(max(need, floor) / settings.load)
         self.wishes.append(min(max(quick, settings.min_replicas), settings.max_replicas))
         followed = max(self.wishes[-self._hold_steps() :])
-        level = self.memory.feed(demand, followed * settings.load, settings.load)
+        level = self.memory.feed(demand)
         if level is None:
             return self._held(followed, seen.target, demand, floor, floor > need)
         return self._lasting(level, backlog / settings.backlog_s, seen.target, demand)
@@ -125,13 +125,13 @@ class ServingPolicy:
         return Wish(target, reason, demand, floor, self.forecast_on)
 
     def _lasting(self, level: float, backlog: float, target: int, demand: float) -> Wish:
-        """Provide what the last half hour needed, and never less than `lasting_least` of what arrives now."""
+        """Provide what the last half hour needed."""
         settings = self.settings
-        wanted = math.ceil(max(level + backlog, demand * settings.lasting_least) / settings.load)
+        wanted = math.ceil((level + backlog) / settings.load)
         wanted = min(max(wanted, settings.min_replicas), settings.max_replicas)
         if wanted == target:
-            return Wish(target, "SteadyLasting", demand, level, self.forecast_on)
-        return Wish(wanted, "LastingDemand", demand, level, self.forecast_on)
+            return Wish(target, "SteadyLasting", demand, 0.0, self.forecast_on)
+        return Wish(wanted, "LastingDemand", demand, 0.0, self.forecast_on)
 
     def _hold_steps(self) -> int:
         """How long a wish is remembered: short for smooth services, long for bursty ones."""

@@ -34,9 +34,8 @@ class Toy:
             self.lowest[name] = min(self.lowest[name], self.pods[name])
 
     def seen(self) -> dict[str, Held]:
-        return {
-            name: Held(self.wanted[name], 0 if name == self.broken else pods, pods) for name, pods in self.pods.items()
-        }
+        ready = {**self.pods, self.broken: 0}
+        return {name: Held(self.wanted[name], ready[name], pods) for name, pods in self.pods.items()}
 
 
 def carry_out(plan: Plan, toy: Toy, *, step_s: float = 10.0, restart: bool = False) -> Plan:
@@ -58,7 +57,7 @@ def test_losers_are_gone_before_winners_come() -> None:
     assert plan is not None
     done = carry_out(plan, toy)
     assert (done.standing, toy.pods) == ("done", {"a": 7, "b": 2})
-    assert [order.act for order in toy.orders if order.service == "b"][0] == "drain"
+    assert next(order.act for order in toy.orders if order.service == "b") == "drain"
     first_grown = next(i for i, order in enumerate(toy.orders) if order.service == "a")
     assert all(order.service == "b" for order in toy.orders[:first_grown])
 
