@@ -2,9 +2,9 @@
 
 Called by `serving` once per control interval. A service whose demand swings faster than a replica boots must not be
 followed: what arrives now says the opposite of what arrives when the replica is ready, and capacity bought for a
-burst comes when the burst is over. There a slow quantile of the recent demand is the better guide; for every other service
-it is the worse one. The swing is read from the service's own last hour: the correlation of demand with itself one
-boot time later. Cost: O(look) once a minute, O(log span) otherwise. Not for the first twenty minutes of a service.
+burst comes when the burst is over. There a slow quantile of the recent demand is the better guide; for every other
+service it is the worse one. The swing is read from the service's own last hour: the correlation of demand with itself
+one boot time later. Cost: O(look) once a minute, O(log span) otherwise. Not for a service's first twenty minutes.
 """
 
 from __future__ import annotations

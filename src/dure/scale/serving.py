@@ -30,7 +30,9 @@ class ServingSettings(msgspec.Struct, frozen=True):
     """`load` is the demand one replica may carry; `quantile` how safe the forecast floor is.
 
     The hold grows from `hold_s` to `burst_hold_s` as the five-minute peak over the five-minute mean goes through
-    `bursty`: a service that falls silent and comes back at full height must not give its replicas away.
+    `bursty`: a service that falls silent and comes back at full height must not give its replicas away. Demand is a
+    mean over `demand_s`, by default a fifth of the boot time between 10 and 30 s: where replicas come soon, noise
+    costs less than delay.
     """
 
     boot_s: float
@@ -40,13 +42,17 @@ class ServingSettings(msgspec.Struct, frozen=True):
     burst_hold_s: float = 600.0
     bursty: tuple[float, float] = (1.45, 1.75)
     backlog_s: float = 60.0
-    demand_s: float = 30.0
+    demand_s: float | None = None
     step_s: float = 5.0
     min_replicas: int = 1
     max_replicas: int = 100
     forecast: bool = True
     distrust: float = 1.05
     trust: float = 0.95
+
+    @property
+    def window_s(self) -> float:
+        return min(max(self.boot_s / 5.0, 10.0), 30.0) if self.demand_s is None else self.demand_s
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -92,7 +98,7 @@ class ServingPolicy:
         tail = self.work.decode_s * self.output.mean + self.work.request_s
         each = self.work.prefill_s * self.context.mean + tail
         self.series.append(seen.arrivals * each / settings.step_s)
-        window = self.series[-max(1, round(settings.demand_s / settings.step_s)) :]
+        window = self.series[-max(1, round(settings.window_s / settings.step_s)) :]
         demand = sum(window) / len(window)
         backlog = self.work.prefill_s * seen.waiting_tokens + tail * seen.waiting
         need = demand + backlog / settings.backlog_s
