@@ -142,3 +142,9 @@ def test_a_lasting_level_still_gives_way_to_a_surge() -> None:
     policy = ServingPolicy(ServingSettings(boot_s=150.0), WorkModel())
     counts = play(policy, [*swinging(60, 720), *[400] * 12])
     assert counts[-1] > 1.5 * max(counts[-120:-12])
+
+
+def test_small_swings_are_followed_however_fast() -> None:
+    policy = ServingPolicy(ServingSettings(boot_s=150.0), WorkModel())
+    play(policy, [int(300 + 40 * math.sin(2 * math.pi * step / 60)) for step in range(720)])
+    assert not policy.memory.lasting
