@@ -4,7 +4,8 @@ Called by `serving` once per control interval. A service whose demand swings fas
 followed: what arrives now says the opposite of what arrives when the replica is ready, and capacity bought for a
 burst comes when the burst is over. There a slow quantile of the recent demand is the better guide; for every other
 service it is the worse one. The swing is read from the service's own last hour: how large it is, and the correlation
-of demand with itself one boot time later. Cost: O(look) once a minute, O(log span) otherwise. Not for a service's first twenty minutes.
+of demand with itself one boot time later. Cost: O(look) once a minute, O(log span) otherwise. Not for a service's
+first twenty minutes.
 """
 
 from __future__ import annotations
