@@ -15,6 +15,7 @@ import structlog
 
 from dure.adapters.clock import RealClock, ScaledClock
 from dure.adapters.memory.stream import arrivals, standing
+from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.store import SqlStore, open_store
 from dure.agent.identity import fetch_identity
 from dure.embedded.members import Members
@@ -54,6 +55,7 @@ class LiveFleet:
         state.mkdir(parents=True, exist_ok=True)
         self._file = state / "world.msgpack"
         self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
+        self.samples = SqliteMetrics(state / "metrics.db")
         self._real = RealClock()
         saved = self._load()
         self.members = Members(fleet, catalogue, self.store, self._real, fetch_identity(state / "agent.id"))
@@ -89,6 +91,7 @@ class LiveFleet:
         self._real.stop()
         self._thread.join()
         self._save()
+        self.samples.close()
         self.store.close()
 
     def turn(self) -> None:
