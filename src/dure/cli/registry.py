@@ -40,6 +40,7 @@ COMMANDS: dict[str, Entry] = {
     "cancel": Entry("dure.cli.cancel", "Stop workloads.", ASK),
     "defrag": Entry("dure.cli.defrag", "Bring free devices together by a few moves.", ASK),
     "sim": Entry("dure.cli.sim", "A week of a fleet in seconds.", BRAIN),
+    "demo": Entry("dure.cli.demo", "Things to see in the embedded fleet.", BRAIN),
     "render": Entry("dure.cli.render", "Make manifests for a cluster out of the fleet.", PEOPLE),
     "cluster": Entry("dure.cli.cluster", "Let member clusters join.", PROCESS),
     "agent": Entry("dure.cli.agent", "Run the agent and scheduler of one Kubernetes cluster.", PROCESS),

@@ -17,6 +17,7 @@ from dure.plane.billing import billed
 from dure.plane.bursting import Bursting
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
+from dure.plane.pooling import Pooling
 from dure.plane.shadow import Beside
 from dure.ports import Clock
 
@@ -35,11 +36,8 @@ class Plane:
         self.clock = clock
         self.holder = holder
         self.lease_clock = lease_clock
-        self.adapting, self.beside, self.bursting = (
-            Adapting(self.store),
-            Beside(self.store, decide),
-            Bursting(observer),
-        )
+        self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
+        self.bursting, self.pooling = Bursting(observer), Pooling(observer)
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
@@ -68,9 +66,9 @@ class Plane:
                 decisions = self.decide(snapshot)
                 self.beside.compare(snapshot, decisions)
                 decided(drafts, decisions, digest(snapshot), now_s)
-        self.bursting.act(drafts, reports, now_s)
+        self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, now_s)
         self.adapting.look(drafts, reports, now_s)
-        learned = self.adapting.close(now_s)
+        learned = self.pooling.told(self.adapting.close(now_s))
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
         try:
             lost = self.store.commit(changes, **learned._asdict(), token=token) if changes or learned.entries else ()
