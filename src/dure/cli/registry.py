@@ -24,6 +24,8 @@ PEOPLE = "For people who run and pay"
 COMMANDS: dict[str, Entry] = {
     "up": Entry("dure.cli.up", "Start Dure with its embedded fleet and the dashboard.", RUN),
     "status": Entry("dure.cli.status", "Is all well, what does it cost now.", RUN),
+    "doctor": Entry("dure.cli.doctor", "Look at everything it hangs on; each finding with its remedy.", RUN),
+    "top": Entry("dure.cli.top", "The fleet live in this terminal.", RUN),
     "version": Entry("dure.cli.version", "Print the version.", RUN),
     "completion": Entry("dure.cli.completion", "Print the completion script of a shell.", RUN),
     "get": Entry("dure.cli.get", "List workloads, clusters, pools, devices and more.", ASK),
@@ -49,6 +51,7 @@ COMMANDS: dict[str, Entry] = {
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
     "advise": Entry("dure.cli.advise", "What to rent for a model; what the fleet could save.", PEOPLE),
+    "bill": Entry("dure.cli.bill", "What a tenant was charged in a month.", PEOPLE),
     "gateway": Entry("dure.cli.gateway", "Choose Kueue queues for Jobs.", PROCESS),
     "whatif": Entry("dure.cli.whatif", "The same workloads in a changed world, side by side.", BRAIN),
     "shadow": Entry("dure.cli.shadow", "Another policy beside the live one, acting on nothing.", BRAIN),
