@@ -7,13 +7,17 @@ newest state before it begins. Nothing new is planned while machines boot or nod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
-from dure.model.units import Instant
+from dure.model.units import Instant, Seconds
+from dure.scale.nodes.budget import Budget as DisruptionBudget
+from dure.scale.nodes.budget import allowed
 from dure.scale.nodes.consolidate import Budget, Consolidation, Settings, consolidate, unlimited, validate
+from dure.scale.nodes.lifecycle import expired
 from dure.scale.nodes.packer import pack
 from dure.scale.nodes.provision import Provision, provision, usage
 from dure.scale.nodes.spot import NOTICE_S, Guest, reclaim
@@ -44,6 +48,13 @@ class MachinePort(Protocol):
     def end(self, node: str) -> bool: ...
 
 
+class PoolRules(msgspec.Struct, frozen=True):
+    """What holds a pool's nodes: how many may go at once, and how old one may get."""
+
+    budgets: tuple[DisruptionBudget, ...] = ()
+    expire_after_s: Seconds = math.inf
+
+
 class Outlook(msgspec.Struct, frozen=True):
     """What a look would do: machines for what waits, and what could be given back."""
 
@@ -58,17 +69,18 @@ class NodeKeeper:
         pools: tuple[Pool, ...],
         *,
         settings: Settings | None = None,
-        budget: Budget = unlimited,
+        rules: Mapping[str, PoolRules] | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """Without `rules` nothing holds a plan back and nothing expires; a pool without any has the usual 10 %."""
         self._machines, self._pools, self._tell = machines, pools, tell
-        self._settings, self._budget = settings or Settings(), budget
+        self._settings, self._rules = settings or Settings(), rules
         self._answered: set[str] = set()
 
     def look(self, now_s: Instant) -> Outlook:
         """The plans as things are now; nothing is changed."""
         waiting, nodes = self._machines.fetch()
-        plan = consolidate(nodes, self._pools, self._settings, now_s, self._budget)
+        plan = consolidate(nodes, self._pools, self._settings, now_s, self._budget(nodes, now_s))
         return Outlook(provision(waiting, nodes, self._pools), plan)
 
     def turn(self, now_s: Instant) -> bool:
@@ -80,7 +92,33 @@ class NodeKeeper:
         waiting, nodes = self._machines.fetch()
         if waiting:
             return self._buy(provision(waiting, nodes, self._pools))
-        return self._give_back(nodes, now_s)
+        return self._expire(nodes, now_s) or self._give_back(nodes, now_s)
+
+    def _budget(self, nodes: tuple[Node, ...], now_s: Instant) -> Budget:
+        """How many nodes of a pool may go now, and why; asked by a consolidation for each pool and reason."""
+        if self._rules is None:
+            return unlimited
+        rules = self._rules
+
+        def left(pool: str, reason: str) -> int:
+            mine = [node for node in nodes if node.pool == pool]
+            deleting = sum(node.deleting for node in mine)
+            not_ready = sum(not node.ready and not node.deleting for node in mine)
+            budgets = rules.get(pool, PoolRules()).budgets
+            return allowed(budgets, reason, len(mine), deleting, not_ready, now_s)
+
+        return left
+
+    def _expire(self, nodes: tuple[Node, ...], now_s: Instant) -> bool:
+        """The oldest node that is too old is replaced; one at a time, whatever the budgets say."""
+        for pool, rules in sorted((self._rules or {}).items()):
+            mine = tuple(node for node in nodes if node.pool == pool)
+            for ending in expired(mine, rules.expire_after_s, now_s)[:1]:
+                self._replace(ending.node)
+                self._machines.stop(ending.node, ending.reason)
+                self._tell(f"stops {ending.node}: {ending.reason}, {ending.detail}")
+                return True
+        return False
 
     def _buy(self, plan: Provision) -> bool:
         for new in plan.bought.nodes:
@@ -91,7 +129,7 @@ class NodeKeeper:
         return bool(plan.bought.nodes) or bool(plan.onto)
 
     def _give_back(self, nodes: tuple[Node, ...], now_s: Instant) -> bool:
-        plan = consolidate(nodes, self._pools, self._settings, now_s, self._budget)
+        plan = consolidate(nodes, self._pools, self._settings, now_s, self._budget(nodes, now_s))
         if not plan.stop:
             return False
         if problem := validate(plan, self._machines.fetch()[1]):
@@ -145,4 +183,4 @@ class NodeKeeper:
         if lost is None or not lost.pods:
             return
         for new in pack(lost.pods, self._pools, usage(nodes)).nodes:
-            self._tell(f"{name} is taken back; starts {self._machines.start(new)} at once")
+            self._tell(f"{name} has to go; starts {self._machines.start(new)} at once")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -11,7 +13,21 @@ import yaml
 
 from dure.model.errors import InvalidInput
 from dure.model.quantity import mib, milli
+from dure.scale.nodes.budget import Budget, Reason, check
 from dure.scale.nodes.state import Offer, Pool
+
+if TYPE_CHECKING:
+    from dure.agent.nodes import PoolRules
+
+
+class BudgetPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many nodes may go at once: a number or a percentage, always or for hours after each firing."""
+
+    nodes: str = "10%"
+    reasons: tuple[Reason, ...] = ()
+    schedule: str = ""
+    hours: float = 0.0
+    timezone: str = "UTC"
 
 
 class PoolPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,6 +41,8 @@ class PoolPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: int = 0
     max_nodes: int | None = None
     overhead: dict[str, str] = {}
+    budgets: tuple[BudgetPart, ...] = ()
+    expire_hours: float = math.inf
 
 
 class NodesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +81,7 @@ def command(file: Path, kubeconfig: Path, via: str, apply: bool, once: bool, eve
     offers = [offer for pool in pools for offer in pool.offers]
     with Api.from_kubeconfig(kubeconfig) as api:
         machines = Machines(api, offers, "kwok" if via == "kwok" else "karpenter")
-        keeper = NodeKeeper(machines, pools, tell=click.echo)
+        keeper = NodeKeeper(machines, pools, rules=read_rules(file), tell=click.echo)
         if apply:
             try:
                 while keeper.turn(time.time()) or not once:
@@ -85,13 +103,31 @@ def command(file: Path, kubeconfig: Path, via: str, apply: bool, once: bool, eve
 
 
 def read_pools(path: Path) -> tuple[Pool, ...]:
+    return tuple(_pool(part, str(path)) for part in _read(path).pools)
+
+
+def read_rules(path: Path) -> dict[str, PoolRules]:
+    """Budgets and expiry by pool; a budget that could never be understood is refused."""
+    from dure.agent.nodes import PoolRules
+
+    found = {}
+    for part in _read(path).pools:
+        budgets = tuple(
+            Budget(one.nodes, one.reasons, one.schedule, one.hours * 3600.0, one.timezone) for one in part.budgets
+        )
+        for budget in budgets:
+            check(budget, str(path))
+        found[part.name] = PoolRules(budgets, part.expire_hours * 3600.0)
+    return found
+
+
+def _read(path: Path) -> NodesFile:
     try:
-        found = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), NodesFile)
+        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), NodesFile)
     except (yaml.YAMLError, msgspec.ValidationError) as error:
         raise InvalidInput(
             f"not node pools: {error}", where=str(path), remedy="Give pools, each with a name and types."
         ) from error
-    return tuple(_pool(part, str(path)) for part in found.pools)
 
 
 def _pool(part: PoolPart, where: str) -> Pool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dure.agent.nodes import NodeKeeper
+from dure.agent.nodes import NodeKeeper, PoolRules
+from dure.scale.nodes.budget import Budget
 from dure.scale.nodes.spot import Guest
 from dure.scale.nodes.state import NewNode, Node, Offer, Pod, Pool
 
@@ -122,3 +123,20 @@ def test_a_notice_starts_the_replacement_first_and_evicts_when_requests_have_dra
     keeper.turn(1031.0)
     assert ("evict", "a") in toy.log
     assert [line for line in toy.log if line[0] == "start"] == [("start", "small")], "one replacement"
+
+
+def test_a_budget_of_nothing_keeps_even_empty_nodes() -> None:
+    toy = Toy(Node("idle", "gpu", SMALL, SMALL.size))
+    shut = {"gpu": PoolRules((Budget("0"),))}
+    assert not NodeKeeper(toy, (POOL,), rules=shut).turn(0.0)
+    assert NodeKeeper(toy, (POOL,), rules={"gpu": PoolRules((Budget("100%"),))}).turn(0.0)
+    assert toy.log == [("stop", "idle")]
+
+
+def test_a_node_that_is_too_old_is_replaced_whatever_the_budgets_say() -> None:
+    toy = Toy(Node("old", "gpu", SMALL, SMALL.size, (pod("a"),), started_s=0.0))
+    rules = {"gpu": PoolRules((Budget("0"),), expire_after_s=3600.0)}
+    keeper = NodeKeeper(toy, (POOL,), rules=rules)
+    assert not keeper.turn(3599.0)
+    assert keeper.turn(3600.0)
+    assert toy.log == [("start", "small"), ("stop", "old")]

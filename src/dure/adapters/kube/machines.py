@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Literal
 
 from dure.adapters.kube.rest import Api
@@ -160,6 +161,7 @@ class Machines:
             pods,
             ready=_ready(node) and not cordoned,
             deleting=leaving,
+            started_s=datetime.fromisoformat(node["metadata"]["creationTimestamp"]).timestamp(),
         )
 
     def _claim(self, name: str, new: NewNode) -> Json:
