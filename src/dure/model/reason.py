@@ -35,6 +35,8 @@ class Reason(enum.StrEnum):
     WAITING_FOR_CHECKPOINT = "WaitingForCheckpoint"
     WAITING_FOR_WARM_UP = "WaitingForWarmUp"
     MOVE_NOT_WORTH_IT = "MoveNotWorthIt"
+    MOVED = "Moved"
+    DEADLINE_AT_RISK = "DeadlineAtRisk"
     SPOT_RECLAIMED = "SpotReclaimed"
     CLUSTER_UNREACHABLE = "ClusterUnreachable"
     STALE_FIGURES = "StaleFigures"
@@ -74,6 +76,8 @@ REMEDIES: dict[Reason, str] = {
     Reason.WAITING_FOR_CHECKPOINT: "Nothing to do; the move follows the next checkpoint.",
     Reason.WAITING_FOR_WARM_UP: "Nothing to do; the replacement is loading the model.",
     Reason.MOVE_NOT_WORTH_IT: "Nothing to do; the saving is below the threshold of the policy.",
+    Reason.MOVED: "Nothing to do; it goes on in a cheaper home from its last checkpoint.",
+    Reason.DEADLINE_AT_RISK: "Nothing to do; it leaves spot for a home that is not taken back while there is time.",
     Reason.SPOT_RECLAIMED: "The provider took the node back; the workload is queued again by itself.",
     Reason.CLUSTER_UNREACHABLE: "Check that the cluster's agent runs and reaches the plane: dure get clusters",
     Reason.STALE_FIGURES: "Check the agent's clock and connection: dure get clusters",

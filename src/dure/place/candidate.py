@@ -17,6 +17,7 @@ from dure.model.demand import Demand, on_class
 from dure.model.policy import Verb
 from dure.model.reason import Verdict
 from dure.model.snapshot import Snapshot
+from dure.model.tariff import Capacity
 from dure.model.tenant import Budget, Tenant, TenantUsage
 from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Milli
 from dure.model.workload import WorkloadRecord, WorkloadType
@@ -27,6 +28,7 @@ from dure.place.instance import Floats
 from dure.place.option import Option, World, options, world_of
 from dure.place.room import PoolRoom
 from dure.place.settings import PlaceSettings, settings_of
+from dure.place.spread import OnSpot, held_on_spot, share_of, spread
 
 NO_BUDGET = Budget()
 
@@ -65,6 +67,7 @@ class Cycle:
         self.tenants = {tenant.name: tenant for tenant in snapshot.tenants}
         self.usage = {usage.tenant: usage for usage in snapshot.usage}
         self._steers: dict[int, tuple[Candidate, Floats]] = {}
+        self._on_spot: OnSpot | None = None
 
     def steer(self, candidate: Candidate) -> Floats:
         """What each start of a priced candidate is chosen by; worked out once."""
@@ -110,8 +113,15 @@ class Cycle:
         priced = quote(
             spec, option, self.snapshot, self.settings, record.status.submitted_s, starts, done_s=record.status.done_s
         )
+        if option.pool.capacity is Capacity.SPOT:
+            priced = spread(priced, self._spot_share(spec.tenant, option))
         candidate = Candidate(option, demand, priced, None)
         return msgspec.structs.replace(candidate, now_clash=self.now_clash(record, candidate))
+
+    def _spot_share(self, tenant: str, option: Option) -> float:
+        if self._on_spot is None:
+            self._on_spot = held_on_spot(self.snapshot.records)
+        return share_of(self._on_spot, tenant, (option.pool.cluster, option.pool.name))
 
     def now_clash(self, record: WorkloadRecord, candidate: Candidate) -> Verdict | None:
         """Quota, budgets and room as they are at this point of the cycle."""

@@ -50,12 +50,26 @@ def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     asleep = tuple(_asleep(record) for record in waiting if _sleeps(record, snapshot.now_s))
     awake = tuple(record for record in waiting if not _sleeps(record, snapshot.now_s))
     cycle = Cycle(snapshot, awake)
+    arrived = _arrived(cycle, awake)
+    awake = tuple(record for record in awake if record.name not in arrived)
     batch = batch_of(cycle, awake)
     chosen = wishes(cycle, batch)
     if chosen is None:
         chosen = solved(cycle, batch)
     decisions = tuple(_decision(cycle, batch, job, chosen[job]) for job in batch.order)
-    return (*decisions, *asleep, *reclaims(snapshot, decisions))
+    return (*arrived.values(), *decisions, *asleep, *reclaims(snapshot, decisions))
+
+
+def _arrived(cycle: Cycle, waiting: tuple[WorkloadRecord, ...]) -> dict[str, Place]:
+    """Those in the middle of a move get the home that they left for, while it still has room."""
+    found: dict[str, Place] = {}
+    for record in waiting:
+        if record.status.moving_to:
+            candidates = tuple(cycle.candidates(record))
+            meant = [one for one in candidates if one.where == record.status.moving_to and one.quote is not None]
+            if meant and cycle.now_clash(record, meant[0]) is None:
+                found[record.name] = _placed(cycle, record, candidates, meant[0])
+    return found
 
 
 def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]:

@@ -21,6 +21,10 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     `wait_charge_per_day` is what a day of waiting costs as a share of the price, `forecast_margin_per_day` how far
     tomorrow's price may be from its forecast; a later hour has to save more than both. `exact_jobs` is the largest
     batch that goes to the exact solver. `learning` is how the adaptive weights move: rule, bandit or off.
+
+    Moves: the saving on what is left must pass `move_threshold` of the bill of staying to be planned, and half of it
+    when the checkpoint has come (hysteresis); nobody moves twice within `move_cooldown_h`, at most `moves_at_once`
+    are under way and at most `moves_per_hour` begin. 0 moves at once switches moves off.
     """
 
     method: str = "auto"
@@ -36,6 +40,9 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     ruin_jobs: int = 64
     iterations_per_job: int = 300
     move_threshold: float = 0.15
+    move_cooldown_h: float = 6.0
+    moves_at_once: int = 4
+    moves_per_hour: int = 12
     learning: str = "rule"
 
     def solver(self, jobs: int) -> Solver:

@@ -15,6 +15,7 @@ from dure.plane.adapting import Adapting
 from dure.plane.apply import Draft, decided, folded
 from dure.plane.billing import billed
 from dure.plane.bursting import Bursting
+from dure.plane.moving import Moving
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
 from dure.plane.shadow import Beside
@@ -35,11 +36,8 @@ class Plane:
         self.clock = clock
         self.holder = holder
         self.lease_clock = lease_clock
-        self.adapting, self.beside, self.bursting = (
-            Adapting(self.store),
-            Beside(self.store, decide),
-            Bursting(observer),
-        )
+        self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
+        self.bursting, self.moving = Bursting(observer), Moving(observer)
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
@@ -69,6 +67,7 @@ class Plane:
                 self.beside.compare(snapshot, decisions)
                 decided(drafts, decisions, digest(snapshot), now_s)
         self.bursting.act(drafts, reports, now_s)
+        self.moving.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
         learned = self.adapting.close(now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
