@@ -26,7 +26,7 @@ def least_cost(job: Job, up: Bools, gap_s: Seconds) -> float:
     return float(_induced(long_enough, ticks, work, load, first, job.price)) * gap_s
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _induced(up: Bools, ticks: int, work: int, load: int, first: int, price: float) -> float:
     never = 1e18
     # A ring of the following `load` ticks: [tick, idle/spot/on-demand, work left].
@@ -50,4 +50,4 @@ def _induced(up: Bools, ticks: int, work: int, load: int, first: int, price: flo
             spot = price * part + ring[following, 1, after] if up[tick] else never
             rented = part + ring[following, 2, after]
             ring[row, 0, left], ring[row, 1, left], ring[row, 2, left] = best, min(best, spot), min(best, rented)
-    return ring[0, 0, work]
+    return float(ring[0, 0, work])

@@ -60,7 +60,7 @@ class Zones:
     def __init__(self, up: Bools, gap_s: Seconds, past: Bools) -> None:
         self.up, self.gap_s = up, gap_s
         self.seen = [_history(zone, gap_s) for zone in past]
-        everywhere = past.any(axis=0)
+        everywhere = np.asarray(past.any(axis=0))
         losses = (past[:, :-1] & ~past[:, 1:]).sum() if past.shape[1] > 1 else 0
         covered = (past[:, :-1] & ~past[:, 1:] & everywhere[1:]).sum() if losses else 0
         self._losses, self._covered = 1.0 + losses, float(covered)

@@ -103,8 +103,10 @@ def quote(
     grams, known = emitted(watt_hours, series.carbon, starts, ends, option.unknown_g_per_kwh)
     price = direct_price(series.price, devices, starts, ends)
     per_late_s = settings.late_hour_factor * price / max(run_s, 1.0)
-    loss_s = reclaim_loss(workload, option, run_s, snapshot.catalogue.load_s(workload.model))
-    sla = lateness(workload, settings, submitted_s, starts, run_s, per_late_s, loss_s)
+    sla = lateness(workload, settings, submitted_s, starts, run_s, per_late_s)
+    if chance := reclaim_chance(option, run_s):
+        loss_s = reclaim_loss(workload, option, run_s, snapshot.catalogue.load_s(workload.model))
+        sla = sla + chance * price * deadline_risk(workload, settings, submitted_s, starts, run_s, loss_s)
     if misses := latency_misses(workload, option.cluster.latency_ms):
         sla = sla + settings.latency_miss_factor * price * misses
     cold_s = snapshot.catalogue.load_s(workload.model) if option.pool.warm.get(workload.model, 0) > 0 else 0.0
@@ -181,30 +183,38 @@ def lateness(
     starts: Floats,
     run_s: Seconds,
     per_late_s: Floats,
-    loss_s: Seconds = 0.0,
 ) -> Floats:
-    """Expected penalty for ending after the deadline, over the quantiles of the run time.
-
-    `loss_s` is what reclaims are expected to cost; the slow run is taken to see them.
-    """
+    """Expected penalty for ending after the deadline, over the quantiles of the run time."""
     if workload.deadline_s is None:
         return np.zeros_like(starts)
     due_s = submitted_s + workload.deadline_s
-    if starts[-1] + settings.duration_high * run_s + loss_s <= due_s:
+    if starts[-1] + settings.duration_high * run_s <= due_s:
         return np.zeros_like(starts)
     late = np.zeros_like(starts)
-    spans = (settings.duration_low * run_s, run_s, settings.duration_high * run_s + loss_s)
-    for span_s, chance in zip(spans, QUANTILE_CHANCE, strict=True):
-        late += chance * np.maximum(0.0, starts + span_s - due_s)
+    for factor, chance in zip((settings.duration_low, 1.0, settings.duration_high), QUANTILE_CHANCE, strict=True):
+        late += chance * np.maximum(0.0, starts + factor * run_s - due_s)
     return late * per_late_s
 
 
+def reclaim_chance(option: Option, run_s: Seconds) -> float:
+    """That a node of the pool is taken back at least once in this time."""
+    per_hour = option.tariff.reclaim_per_hour if option.pool.capacity is Capacity.SPOT else 0.0
+    return float(1.0 - (1.0 - min(0.99, per_hour)) ** (run_s / HOUR_S))
+
+
 def reclaim_loss(workload: Workload, option: Option, run_s: Seconds, load_s: Seconds) -> Seconds:
-    """Time that reclaims are expected to take: the work since the checkpoint and a start elsewhere, by their chance."""
-    if option.pool.capacity is not Capacity.SPOT or option.tariff.reclaim_per_hour <= 0:
-        return 0.0
-    chance: float = 1.0 - (1.0 - min(0.99, option.tariff.reclaim_per_hour)) ** (run_s / HOUR_S)
-    return chance * (min(workload.checkpoint_s or run_s, run_s) + load_s + option.pool.boot_s)
+    """Time that one reclaim takes: what was not safe yet, and a start elsewhere."""
+    return min(workload.checkpoint_s or run_s, run_s) + load_s + option.pool.boot_s
+
+
+def deadline_risk(
+    workload: Workload, settings: PlaceSettings, submitted_s: Instant, starts: Floats, run_s: Seconds, loss_s: Seconds
+) -> Floats:
+    """The guard's price in multiples of the run's: where a reclaim would leave no time to start again elsewhere."""
+    if workload.deadline_s is None:
+        return np.zeros_like(starts)
+    slack_s = submitted_s + workload.deadline_s - starts - settings.careful * run_s
+    return np.where(slack_s < 2 * loss_s, settings.spot_late_factor, 0.0)
 
 
 def latency_misses(workload: Workload, network_ms: float) -> float:

@@ -20,10 +20,10 @@ from dure.model.money import show
 from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
-from dure.model.units import HOUR_S, Instant, Micros, Seconds
+from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Micros, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.bill import Quote, move_price, quote, run_time
-from dure.place.candidate import Candidate, Cycle
+from dure.place.candidate import Candidate, Cycle, device_need
 from dure.place.option import Home, Option
 from dure.place.plan import placement_of
 from dure.place.settings import PlaceSettings
@@ -33,6 +33,10 @@ from dure.place.spot import Rent, SpotView, must_rent
 _AHEAD_S = 6.0 * HOUR_S
 # A workload that should be done within this long is left alone.
 _TOO_SHORT_S = 1800.0
+# A reclaim with less than this chance in what is left is no reason to leave.
+_UNLIKELY = 0.1
+# This part of a pool that cannot grow stays free for newcomers.
+_KEPT_FREE = 0.25
 
 
 class _Rate(NamedTuple):
@@ -91,9 +95,9 @@ def best_move(cycle: Cycle, record: WorkloadRecord, part: float = 1.0) -> tuple[
     if forced:
         others = [one for one in others if one.option.pool.capacity is not Capacity.SPOT]
     else:
-        # Room that somebody waits for is not worth less because one who runs could use it more cheaply.
+        # Scarce room is for those who come: what one who runs saves by it, the next one pays.
         wanted = _wanted_classes(cycle.snapshot)
-        others = [one for one in others if one.option.pool.class_name not in wanted]
+        others = [one for one in others if one.option.pool.class_name not in wanted and _plenty(one)]
     if not others:
         return None
     priced = [(_with_move(cycle, record, one), one) for one in others]
@@ -104,6 +108,13 @@ def best_move(cycle: Cycle, record: WorkloadRecord, part: float = 1.0) -> tuple[
         return None
     why = _guarded(best) if forced else _because(best, saving)
     return Move(record.name, placement_of(record, best, bill, cycle.snapshot), saving, why), best
+
+
+def _plenty(candidate: Candidate) -> bool:
+    """Whether a part of the pool stays free after the move, or more of it can be had."""
+    pool = candidate.option.pool
+    left = pool.free_milli - device_need(candidate)
+    return pool.nodes_max > pool.nodes or left >= _KEPT_FREE * pool.devices * WHOLE_MILLI
 
 
 def _wanted_classes(snapshot: Snapshot) -> set[str]:
@@ -124,12 +135,15 @@ def leaves_spot(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSetti
         return False
     left_s = record.status.submitted_s + spec.deadline_s - snapshot.now_s
     speed = spec.speed_on(home.class_name) or 1.0
-    work_s = settings.duration_high * run_time(spec, speed, record.status.done_s)
+    work_s = settings.careful * run_time(spec, speed, record.status.done_s)
+    tariff = next((one for one in snapshot.tariffs if (one.cluster, one.pool) == (home.cluster, home.pool)), None)
+    if tariff is None or tariff.reclaim_per_hour * work_s / HOUR_S < _UNLIKELY:
+        return False
     if left_s < work_s:
         # Too late by any home of this speed: leaving would only add a restart.
         return False
     restart_s = snapshot.catalogue.load_s(spec.model) + _slowest_boot(snapshot)
-    view = SpotView(left_s, work_s, True, Rent.SPOT, restart_s, look_s=2 * spec.checkpoint_s, price=1.0)
+    view = SpotView(left_s, work_s, True, Rent.SPOT, restart_s, look_s=spec.checkpoint_s, price=1.0)
     return must_rent(view)
 
 

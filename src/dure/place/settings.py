@@ -22,6 +22,9 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     tomorrow's price may be from its forecast; a later hour has to save more than both. `exact_jobs` is the largest
     batch that goes to the exact solver. `learning` is how the adaptive weights move: rule, bandit or off.
 
+    `spot_late_factor`: a spot run that could not be begun again elsewhere in time costs this many times its price,
+    times the chance of a reclaim.
+
     Moves: the saving on what is left must pass `move_threshold` of the bill of staying to be planned, and half of it
     when the checkpoint has come (hysteresis); nobody moves twice within `move_cooldown_h`, at most `moves_at_once`
     are under way and at most `moves_per_hour` begin. 0 moves at once switches moves off.
@@ -35,6 +38,7 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     forecast_margin_per_day: float = 0.01
     late_hour_factor: float = 3.0
     latency_miss_factor: float = 4.0
+    spot_late_factor: float = 10.0
     exact_jobs: int = 6
     exact_nodes: int = 50
     ruin_jobs: int = 64
@@ -44,6 +48,11 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     moves_at_once: int = 4
     moves_per_hour: int = 12
     learning: str = "rule"
+
+    @property
+    def careful(self) -> float:
+        """Half way between the estimate and a slow run: guarding early is dear, guarding late is late."""
+        return (1.0 + self.duration_high) / 2
 
     def solver(self, jobs: int) -> Solver:
         """`auto`: exact for a few jobs, ruin and recreate from `ruin_jobs` on, regret and settling between."""

@@ -103,7 +103,7 @@ def choose(view: SpotView, seen: Seen) -> Rent:
     left = max(0, int((view.left_s - view.look_s / 2) // tick_s))
     work = max(1, math.ceil((view.work_s + view.loading_s) / tick_s - 1e-9))
     market = Market(
-        _chance(seen.lost_per_h, tick_s), _chance(seen.back_per_h, tick_s), view.price, round(seen.elsewhere, 1)
+        _chance(seen.lost_per_h, tick_s), _chance(seen.back_per_h, tick_s), view.price, _rounded_down(seen.elsewhere)
     )
     # A table serves all smaller questions: round its size up so that few are made.
     actions = best_actions(_roomy(left), _roomy(work), market)
@@ -116,6 +116,11 @@ def choose(view: SpotView, seen: Seen) -> Rent:
 def _chance(per_h: float, tick_s: Seconds) -> float:
     stepped = math.exp(round(math.log(min(max(per_h, 1e-3), 60.0)) * _STEPS_PER_E) / _STEPS_PER_E)
     return 1.0 - math.exp(-stepped * tick_s / HOUR_S)
+
+
+def _rounded_down(share: float) -> float:
+    """In steps of a twentieth, never certain: pools that were never all down at once may be one day."""
+    return min(19, int(20 * share)) / 20
 
 
 def _roomy(size: int) -> int:

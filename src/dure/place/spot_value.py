@@ -19,6 +19,8 @@ Actions = npt.NDArray[np.int8]
 IDLE, SPOT, ON_DEMAND = 0, 1, 2
 DOWN, UP = 0, 1
 _NEVER = 1e12
+# What waiting a tick costs: next to nothing, so that of two ways of one price the one that gets on is taken.
+_WAIT = 1e-6
 
 
 class Market(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ def _earlier(after: Floats, market: Market) -> tuple[Floats, Actions]:
         for running in (IDLE, SPOT, ON_DEMAND):
             choices = np.stack(
                 [
-                    idle,
+                    _WAIT + idle,
                     market.price + (_worked(on_spot) if running == SPOT else on_spot),
                     1.0 + (_worked(rented) if running == ON_DEMAND else rented),
                 ]
