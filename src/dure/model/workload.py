@@ -100,11 +100,16 @@ class Phase(enum.StrEnum):
 
     @property
     def ended(self) -> bool:
-        return self in (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
+        return self in _ENDED
 
     @property
     def waits(self) -> bool:
-        return self in (Phase.PENDING, Phase.HELD)
+        return self in _WAITS
+
+
+# Asked for every workload in every turn of the loop, and an enum looks its members up slowly.
+_ENDED = (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
+_WAITS = (Phase.PENDING, Phase.HELD)
 
 
 class Placement(msgspec.Struct, frozen=True, omit_defaults=True):

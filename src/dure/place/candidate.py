@@ -8,6 +8,7 @@ run would end before the deadline.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -141,7 +142,7 @@ class Cycle:
             return np.array([option.start_s])
         due_s = record.status.submitted_s + spec.deadline_s
         slow_s = self.settings.duration_high * run_time(spec, option.speed, record.status.done_s)
-        hours = (now_s // HOUR_S + np.arange(1, self.settings.horizon_h)) * HOUR_S
+        hours = _full_hours(int(now_s // HOUR_S), self.settings.horizon_h)
         later = hours[(hours > option.start_s) & (hours + slow_s <= due_s)]
         return np.concatenate([[option.start_s], later])
 
@@ -162,6 +163,11 @@ class Cycle:
             spent_micros=usage.spent_micros + max(0, bill.direct + bill.energy),
             carbon_g=usage.carbon_g + bill.carbon_g,
         )
+
+
+@lru_cache(maxsize=8)
+def _full_hours(hour: int, horizon_h: int) -> Floats:
+    return np.asarray((hour + np.arange(1.0, horizon_h)) * HOUR_S)
 
 
 def device_need(candidate: Candidate) -> Milli:

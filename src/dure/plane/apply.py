@@ -24,6 +24,8 @@ BILL_EVERY_S = 1800.0
 class Draft:
     """One record on its way to its next status, with what has to be written beside it."""
 
+    __slots__ = ("before", "charges", "entries", "status")
+
     def __init__(self, record: WorkloadRecord) -> None:
         self.before = record
         self.status = record.status
