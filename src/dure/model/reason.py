@@ -41,6 +41,8 @@ class Reason(enum.StrEnum):
     CLUSTER_UNREACHABLE = "ClusterUnreachable"
     STALE_FIGURES = "StaleFigures"
     POLICY_PAUSED = "PolicyPaused"
+    POLICY_FORBIDS = "PolicyForbids"
+    POLICY_WAITS = "PolicyWaits"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     SELECTOR_MISMATCH = "SelectorMismatch"
     SHARE_MODE_NOT_OFFERED = "ShareModeNotOffered"
@@ -82,6 +84,8 @@ REMEDIES: dict[Reason, str] = {
     Reason.CLUSTER_UNREACHABLE: "Check that the cluster's agent runs and reaches the plane: dure get clusters",
     Reason.STALE_FIGURES: "Check the agent's clock and connection: dure get clusters",
     Reason.POLICY_PAUSED: "Apply the policy again with paused: false.",
+    Reason.POLICY_FORBIDS: "Change the placement policy (dure policy show) if it should be allowed.",
+    Reason.POLICY_WAITS: "The fleet's own placement policy took none of the possible homes; ask its author.",
     Reason.TAINT_NOT_TOLERATED: "Add a toleration to the pod template or remove the taint.",
     Reason.SELECTOR_MISMATCH: "Correct the node selector or label the nodes.",
     Reason.SHARE_MODE_NOT_OFFERED: "Offer the share mode on the pool (share: [...]) or ask for whole devices.",

@@ -57,14 +57,25 @@ class Quote(msgspec.Struct, frozen=True):
         doubt = settings.wait_charge_per_day + settings.forecast_margin_per_day
         wait = doubt * (self.direct + self.energy) * np.maximum(0.0, self.starts - now_s) / DAY_S
         reuse = self.warm_saved + self.data_saved
+        total = self.total + self._wished(settings) if settings.weighted else self.total
         return np.asarray(
-            self.total
+            total
             + (weights.slo - 1) * self.sla
             - (weights.locality - 1) * reuse
             + (congestion - 1) * self.direct
             + wait
             # Equal money is decided by carbon: a gram weighs a thousandth of a micro.
             + 1e-3 * self.grams
+        )
+
+    def _wished(self, settings: PlaceSettings) -> Floats:
+        """What the owner's weights add to the terms in the choice."""
+        return np.asarray(
+            (settings.money_weight - 1) * (self.direct + self.energy + self.migration)
+            + (settings.carbon_weight - 1) * self.carbon
+            + (settings.sla_weight - 1) * self.sla
+            + (settings.rework_weight - 1) * self.rework
+            - (settings.reuse_weight - 1) * (self.warm_saved + self.data_saved)
         )
 
     def bill(self, at: int) -> Bill:

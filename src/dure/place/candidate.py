@@ -16,7 +16,7 @@ import numpy as np
 from dure.model.bill import Bill
 from dure.model.demand import Demand, on_class
 from dure.model.policy import Verb
-from dure.model.reason import Verdict
+from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
 from dure.model.tenant import Budget, Tenant, TenantUsage
@@ -100,6 +100,8 @@ class Cycle:
         clash = static_clash(spec, option, demand, self.snapshot) or isolation_clash(
             option, self.tenant(spec.tenant), demand
         )
+        if clash is None and not self.settings.spot and option.pool.capacity is Capacity.SPOT:
+            clash = Verdict(option.where, Reason.POLICY_FORBIDS, "no spot", f"{option.where} is spot")
         if clash is not None:
             return Candidate(option, demand, None, clash)
         room = self.rooms[option.pool.cluster, option.pool.name]
@@ -144,6 +146,8 @@ class Cycle:
         slow_s = self.settings.duration_high * run_time(spec, option.speed, record.status.done_s)
         hours = _full_hours(int(now_s // HOUR_S), self.settings.horizon_h)
         later = hours[(hours > option.start_s) & (hours + slow_s <= due_s)]
+        if self.settings.longest_wait_h:
+            later = later[later <= record.status.submitted_s + self.settings.longest_wait_h * HOUR_S]
         return np.concatenate([[option.start_s], later])
 
     def _may_wait(self, record: WorkloadRecord) -> bool:

@@ -68,7 +68,7 @@ def _arrived(cycle: Cycle, waiting: tuple[WorkloadRecord, ...]) -> dict[str, Pla
             candidates = tuple(cycle.candidates(record))
             meant = [one for one in candidates if one.where == record.status.moving_to and one.quote is not None]
             if meant and cycle.now_clash(record, meant[0]) is None:
-                found[record.name] = _placed(cycle, record, candidates, meant[0])
+                found[record.name] = placed(cycle, record, candidates, meant[0])
     return found
 
 
@@ -131,7 +131,7 @@ def solved(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...]:
 def _decision(cycle: Cycle, batch: Batch, job: int, choice: Choice | None) -> Decision:
     record, candidates = batch.records[job], batch.candidates[job]
     if choice is None:
-        return Hold(record.name, _held(cycle, record, candidates))
+        return Hold(record.name, held(cycle, record, candidates))
     candidate = candidates[choice.candidate]
     if choice.start > 0:
         return _waits(cycle, record, candidates, candidate, choice.start)
@@ -140,9 +140,9 @@ def _decision(cycle: Cycle, batch: Batch, job: int, choice: Choice | None) -> De
         # The solver counts devices; whole nodes may be more broken up than that.
         other = _next_best(cycle, record, candidates)
         if other is None:
-            return Hold(record.name, _held(cycle, record, candidates))
+            return Hold(record.name, held(cycle, record, candidates))
         candidate = other
-    return _placed(cycle, record, candidates, candidate)
+    return placed(cycle, record, candidates, candidate)
 
 
 def _next_best(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> Candidate | None:
@@ -154,7 +154,7 @@ def _next_best(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate
     return min(fitting, key=lambda one: (cycle.steer(one)[0], one.where), default=None)
 
 
-def _placed(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...], candidate: Candidate) -> Place:
+def placed(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...], candidate: Candidate) -> Place:
     bill = candidate.bill(0)
     others = tuple(_not_taken(other, own, bill) for other, own in _by_cost(candidates) if other is not candidate)
     cycle.take(record, candidate, bill)
@@ -170,7 +170,7 @@ def _waits(
     possible = [bill for one, bill in _by_cost(candidates) if one.quote is not None and one.now_clash is None]
     if not possible:
         # Room may come back before the hour it is expected: no sleep.
-        return Hold(record.name, _held(cycle, record, candidates))
+        return Hold(record.name, held(cycle, record, candidates))
     now = possible[0]
     greener = now.carbon - then.carbon > now.direct + now.energy - then.direct - then.energy
     reason = Reason.WAITING_FOR_GREENER_HOUR if greener else Reason.WAITING_FOR_CHEAPER_HOUR
@@ -183,7 +183,7 @@ def _waits(
     return Hold(record.name, (verdict,), until_s=min(start_s, next_hour_s))
 
 
-def _held(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
+def held(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
     """One verdict per pool: what rules it out, or that others come first there."""
     verdicts = []
     for candidate in candidates:

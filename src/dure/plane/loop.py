@@ -15,6 +15,7 @@ from dure.plane.adapting import Adapting
 from dure.plane.apply import Draft, decided, folded
 from dure.plane.billing import billed
 from dure.plane.bursting import Bursting
+from dure.plane.deciding import Deciding
 from dure.plane.moving import Moving
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
@@ -32,7 +33,7 @@ class Plane:
     def __init__(self, observer: Observer, decide: Decide, clock: Clock, holder: str, lease_clock: Clock) -> None:
         self.observer = observer
         self.store = observer.store
-        self.decide = decide
+        self.decide = Deciding(decide, self.store)
         self.clock = clock
         self.holder = holder
         self.lease_clock = lease_clock
