@@ -11,7 +11,7 @@ import msgspec
 from dure.model.defrag import DefragWish
 from dure.model.report import Desired, Report
 from dure.model.tenant import Isolation
-from dure.model.workload import WorkloadRecord
+from dure.model.workload import Placement, WorkloadRecord
 from dure.plane import defrag
 from dure.ports import StorePort
 
@@ -28,7 +28,7 @@ class LocalPlane:
     def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
         tiers = {tenant.name: tenant.isolation for tenant in self.store.list_tenants()}
         records = self.store.list_workloads(ended=False)
-        return tuple(_desired(record, tiers) for record in records if wanted_on(record, cluster))
+        return tuple(_desired(record, tiers, home) for record in records if (home := home_on(record, cluster)))
 
     def fetch_wish(self, cluster: str) -> DefragWish | None:
         return defrag.fetch_wish(self.store, cluster)
@@ -65,14 +65,14 @@ def tag_of(wanted: tuple[Desired, ...]) -> str:
     return hashlib.blake2b(msgspec.json.encode(wanted), digest_size=9).hexdigest()
 
 
-def wanted_on(record: WorkloadRecord, cluster: str) -> bool:
+def home_on(record: WorkloadRecord, cluster: str) -> Placement | None:
+    """What this cluster should run of it: its home, or the next home of a serving that warms up beside it."""
     status = record.status
-    placed = status.placement is not None and status.placement.cluster == cluster
-    return placed and status.leaving_s is None and not status.phase.ended
+    if status.phase.ended or status.leaving_s is not None:
+        return None
+    return next((home for home in (status.placement, status.incoming) if home and home.cluster == cluster), None)
 
 
-def _desired(record: WorkloadRecord, tiers: dict[str, Isolation]) -> Desired:
-    placement = record.status.placement
-    assert placement is not None
+def _desired(record: WorkloadRecord, tiers: dict[str, Isolation], placement: Placement) -> Desired:
     isolation = tiers.get(record.spec.tenant, Isolation.SHARED)
     return Desired(record.uid, record.spec, placement, record.status.done_s, isolation)
