@@ -18,7 +18,19 @@ from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
 from dure.api.metrics import Metrics
 from dure.api.pulse import Pulse
-from dure.api.routes import agents, charges, defrag, documents, fleet, health, journal, shadow, share, workloads
+from dure.api.routes import (
+    agents,
+    charges,
+    defrag,
+    documents,
+    fleet,
+    health,
+    journal,
+    policies,
+    shadow,
+    share,
+    workloads,
+)
 from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
 from dure.ports import MetricsPort
@@ -57,6 +69,7 @@ def create_app(
             *charges.HANDLERS,
             *journal.HANDLERS,
             *shadow.HANDLERS,
+            *policies.HANDLERS,
             *defrag.HANDLERS,
             *share.HANDLERS,
             *documents.HANDLERS,

@@ -39,6 +39,7 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("dure.cli.logs", "What happened to a workload.", ASK),
     "cancel": Entry("dure.cli.cancel", "Stop workloads.", ASK),
     "defrag": Entry("dure.cli.defrag", "Bring free devices together by a few moves.", ASK),
+    "policy": Entry("dure.cli.policy", "Goals of the fleet: versions, history, rollback.", ASK),
     "sim": Entry("dure.cli.sim", "A week of a fleet in seconds.", BRAIN),
     "demo": Entry("dure.cli.demo", "Things to see in the embedded fleet.", BRAIN),
     "render": Entry("dure.cli.render", "Make manifests for a cluster out of the fleet.", PEOPLE),
