@@ -31,6 +31,7 @@ from dure.sim.queues.mix import Mix, MixJob
 
 SLOT = "slot"
 WHOLE = 1000
+INFINITY = float("inf")
 Policy = Callable[[Candidate, Situation], Choice]
 Again = Callable[[tuple[Candidate, ...], Situation], Plan]
 # Changing queues needs another environment, hence another Job.
@@ -38,11 +39,15 @@ _CREATED_ANEW = Changes(env={"RUN_ENV": "other"})
 
 
 class Laws(msgspec.Struct, frozen=True):
-    """What takes time besides running: handing in a job, and holding a slot before and after the run itself."""
+    """What takes time besides running: handing in a job, and holding a slot before and after the run itself.
+
+    `counters_s`: Kueue gathers the changes of a queue for so long before it writes the queue's counters.
+    """
 
     submit_s: Seconds = 0.0
     submit_light_s: Seconds = 0.0
     turnaround_s: Seconds = 0.0
+    counters_s: Seconds = 0.0
     aware: bool = True
 
 
@@ -108,6 +113,12 @@ class _Queue:
     waiting: list[_Job] = field(default_factory=list)
     running: list[_Job] = field(default_factory=list)
     order: Order = Order.FIRST_COME
+    told: Figures | None = None
+    telling_s: Instant = INFINITY
+
+    def figures(self) -> Figures:
+        free = {SLOT: (self.slots - len(self.running)) * WHOLE}
+        return Figures(self.name, free, len(self.waiting), len(self.running))
 
     def sort(self) -> None:
         if self.order is Order.LONGEST_FIRST:
@@ -127,6 +138,9 @@ class World:
             name: _Queue(name, queue.slots, [0] * (queue.nodes or queue.slots), queue.slowdown)
             for name, queue in mix.queues.items()
         }
+        if laws.counters_s:
+            for queue in self._queues.values():
+                queue.told = queue.figures()
         self._now = 0.0
         self._events: list[tuple[Instant, int, int, _Job]] = []
         self._count = itertools.count()
@@ -137,6 +151,7 @@ class World:
         self._submit_all()
         while self._events:
             self._now, _, version, job = heapq.heappop(self._events)
+            self._tell()
             if version < 0:
                 self._arrive(job)
             elif version != job.version:
@@ -145,6 +160,7 @@ class World:
                 self._end(job)
             self._admit()
             self._look_again()
+            self._gather()
         stays = tuple(
             Stay(job.spec.name, job.spec.kind, job.queue, job.spec.arrival_s, job.started_s, job.ended_s, job.moves)
             for job in self._jobs
@@ -260,9 +276,20 @@ class World:
                 queue.order,
                 orderable=True,
             )
-            free = {SLOT: (queue.slots - len(queue.running)) * WHOLE}
-            figures[queue.name] = Figures(queue.name, free, len(queue.waiting), len(queue.running))
+            figures[queue.name] = queue.told or queue.figures()
         return Situation(self._now, lanes, figures)
+
+    def _gather(self) -> None:
+        """The first change since the counters were written sets the time at which they are written next."""
+        for queue in self._queues.values():
+            if self._laws.counters_s and queue.telling_s == INFINITY and queue.figures() != queue.told:
+                queue.telling_s = self._now + self._laws.counters_s
+
+    def _tell(self) -> None:
+        """Nothing happened since the last event, so what is there now was there when the counters were due."""
+        for queue in self._queues.values():
+            if queue.telling_s <= self._now:
+                queue.told, queue.telling_s = queue.figures(), INFINITY
 
     def _believed(self, queue: _Queue, job: _Job) -> Seconds:
         return job.spec.run_s[queue.name] + self._laws.turnaround_s
