@@ -46,12 +46,12 @@ Wanted: TypeAlias = tuple[Mix, str, int]
 
 
 class Seen(NamedTuple):
-    """A run in real seconds since its first submission. `lag_s`: how old the queues' counters were at first."""
+    """A run in real seconds since its first submission. `written_s`: when each queue's counters changed."""
 
     run: Run
     cost_s: Seconds
     arrivals: Mapping[str, Seconds]
-    lag_s: Seconds
+    written_s: Mapping[str, tuple[Seconds, ...]]
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ def _run(api: Api, mix: Mix, name: str, factor: float, cost_s: Seconds) -> Seen:
         gateway.stop()
     costs = _costs(stays, {spec.name: spec for spec in mix.jobs}, factor)
     last = max(arrivals.values())
-    return Seen(Run(tuple(stays), last), max(0.0, statistics.fmean(costs)), arrivals, watcher.lag_s(begun))
+    return Seen(Run(tuple(stays), last), max(0.0, statistics.fmean(costs)), arrivals, watcher.written_s(begun))
 
 
 def _costs(stays: Sequence[Stay], specs: Mapping[str, MixJob], factor: float) -> list[Seconds]:
@@ -173,28 +173,30 @@ class _Watcher:
         self._ledger = gateway.ledger
         self._reserved: dict[str, tuple[float, str]] = {}
         self._pause = threading.Event()
-        self._counted_s: float | None = None
+        self._counters: dict[str, tuple[int, int]] = dict.fromkeys(QUEUES, (0, 0))
+        self._written: dict[str, list[float]] = {lane: [] for lane in QUEUES}
 
     def look(self) -> None:
         now = time.time()
-        if self._counted_s is None and any(map(self._counts, QUEUES)):
-            self._counted_s = now
         for lane in QUEUES:
+            counters = self._count(lane)
+            if counters != self._counters[lane]:
+                self._counters[lane] = counters
+                self._written[lane].append(now)
             for held in self._ledger.running(lane):
                 self._reserved.setdefault(held.job.partition("/")[2], (now, lane))
 
-    def lag_s(self, begun: float) -> Seconds:
-        """From the first submission until a queue's counters showed it."""
-        return (self._counted_s or begun) - begun
+    def written_s(self, begun: float) -> dict[str, tuple[Seconds, ...]]:
+        return {lane: tuple(at - begun for at in times) for lane, times in self._written.items()}
 
-    def _counts(self, lane: str) -> bool:
+    def _count(self, lane: str) -> tuple[int, int]:
         queue = self._gateway.board.queues.get(lane)
-        return queue is not None and queue.status.pending_workloads + queue.status.reserving_workloads > 0
+        return (queue.status.pending_workloads, queue.status.reserving_workloads) if queue is not None else (0, 0)
 
     def wait_empty(self) -> None:
         """Until the counters no longer show the run before."""
         deadline = time.time() + LONGEST_S
-        while any(map(self._counts, QUEUES)):
+        while any(any(self._count(lane)) for lane in QUEUES):
             if time.time() > deadline:
                 raise Temporary(f"the queues were not empty within {LONGEST_S:.0f} s")
             self._pause.wait(0.1)
@@ -244,7 +246,8 @@ def _row(mix: Mix, name: str, factor: float, seed: int, seen: Seen) -> dict[str,
             for job in jobs
         ),
     )
-    played = play(same, name, seed, 0.0, Laws(turnaround_s=held, counters_s=seen.lag_s * factor)).makespan_s
+    written = {lane: tuple(at * factor for at in times) for lane, times in seen.written_s.items()}
+    played = play(same, name, seed, 0.0, Laws(turnaround_s=held, written_s=written)).makespan_s
     real = seen.run.makespan_s * factor
     best = optimum(true, max(real, played) * 1.02)
     return {
@@ -259,7 +262,7 @@ def _row(mix: Mix, name: str, factor: float, seed: int, seen: Seen) -> dict[str,
         "sim_s": round(played, 1),
         "sim_off": round(played / real - 1, 4),
         "cost_per_job_s": round(held, 2),
-        "counters_late_s": round(seen.lag_s * factor, 2),
+        "counters_late_s": round(min(written["gpu"], default=0.0), 2),
         "factor": factor,
         "load": round(os.getloadavg()[0], 1),
         "ended": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -31,7 +31,6 @@ from dure.sim.queues.mix import Mix, MixJob
 
 SLOT = "slot"
 WHOLE = 1000
-INFINITY = float("inf")
 Policy = Callable[[Candidate, Situation], Choice]
 Again = Callable[[tuple[Candidate, ...], Situation], Plan]
 # Changing queues needs another environment, hence another Job.
@@ -41,13 +40,13 @@ _CREATED_ANEW = Changes(env={"RUN_ENV": "other"})
 class Laws(msgspec.Struct, frozen=True):
     """What takes time besides running: handing in a job, and holding a slot before and after the run itself.
 
-    `counters_s`: Kueue gathers the changes of a queue for so long before it writes the queue's counters.
+    `written_s`: when Kueue wrote each queue's counters, which it does late; without it they are always new.
     """
 
     submit_s: Seconds = 0.0
     submit_light_s: Seconds = 0.0
     turnaround_s: Seconds = 0.0
-    counters_s: Seconds = 0.0
+    written_s: Mapping[str, tuple[Instant, ...]] = {}
     aware: bool = True
 
 
@@ -114,7 +113,6 @@ class _Queue:
     running: list[_Job] = field(default_factory=list)
     order: Order = Order.FIRST_COME
     told: Figures | None = None
-    telling_s: Instant = INFINITY
 
     def figures(self) -> Figures:
         free = {SLOT: (self.slots - len(self.running)) * WHOLE}
@@ -138,9 +136,8 @@ class World:
             name: _Queue(name, queue.slots, [0] * (queue.nodes or queue.slots), queue.slowdown)
             for name, queue in mix.queues.items()
         }
-        if laws.counters_s:
-            for queue in self._queues.values():
-                queue.told = queue.figures()
+        for name in laws.written_s:
+            self._queues[name].told = self._queues[name].figures()
         self._now = 0.0
         self._events: list[tuple[Instant, int, int, _Job]] = []
         self._count = itertools.count()
@@ -150,8 +147,9 @@ class World:
     def play(self) -> Run:
         self._submit_all()
         while self._events:
+            before_s = self._now
             self._now, _, version, job = heapq.heappop(self._events)
-            self._tell()
+            self._tell(before_s)
             if version < 0:
                 self._arrive(job)
             elif version != job.version:
@@ -160,7 +158,6 @@ class World:
                 self._end(job)
             self._admit()
             self._look_again()
-            self._gather()
         stays = tuple(
             Stay(job.spec.name, job.spec.kind, job.queue, job.spec.arrival_s, job.started_s, job.ended_s, job.moves)
             for job in self._jobs
@@ -279,17 +276,11 @@ class World:
             figures[queue.name] = queue.told or queue.figures()
         return Situation(self._now, lanes, figures)
 
-    def _gather(self) -> None:
-        """The first change since the counters were written sets the time at which they are written next."""
-        for queue in self._queues.values():
-            if self._laws.counters_s and queue.telling_s == INFINITY and queue.figures() != queue.told:
-                queue.telling_s = self._now + self._laws.counters_s
-
-    def _tell(self) -> None:
-        """Nothing happened since the last event, so what is there now was there when the counters were due."""
-        for queue in self._queues.values():
-            if queue.telling_s <= self._now:
-                queue.told, queue.telling_s = queue.figures(), INFINITY
+    def _tell(self, before_s: Instant) -> None:
+        """Nothing happened since the last event, so what is there now was there when the counters were written."""
+        for name, times in self._laws.written_s.items():
+            if any(before_s < at <= self._now for at in times):
+                self._queues[name].told = self._queues[name].figures()
 
     def _believed(self, queue: _Queue, job: _Job) -> Seconds:
         return job.spec.run_s[queue.name] + self._laws.turnaround_s
