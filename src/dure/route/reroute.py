@@ -4,8 +4,9 @@ All that waits is planned jointly. From where everybody stands, the single move 
 that brings the end of the backlog forward most, then the ends of the other queues; a plan never delays the end that
 is known now, so that with true durations no arrangement of queues is worse than staying (removing a job from a
 first-come queue delays nobody). The same is planned with the longest jobs first, which leaves fewer slots idle at
-the end (Graham's bound 4/3 against 2); that order is taken only where it brings the end forward by more than a
-share of the time to it, so that a long backlog stays first-come and nobody starves.
+the end (Graham's bound 4/3 against 2). A first-come queue from which jobs are taken never falls behind the queue in
+which they stayed; one in another order may, when more arrives. So that order is taken only where it brings the end
+forward and keeps the queue within a share of staying, whatever arrives (`stayed`).
 
 Every move carries its reason; a job moves only so often. O(steps x kinds of jobs squared x backlog), cut off by
 `effort`. Not for queues that share quota in a cohort: there the forecast is only a bound.
@@ -24,12 +25,14 @@ from dure.route.situation import Alternative, Candidate, Order, Situation, Waiti
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A plan must bring the end of the backlog, or the sum of all queues' ends, `gain_s` and the share `gain` of the
-    time to it forward; another order than first-come the share `order_gain`. `orders` False keeps first-come."""
+    time to it forward; another order than first-come the share `order_gain`. `orders` False keeps first-come. No
+    order may let the queue fall behind staying by more than the share `behind`, whatever arrives (`stayed`)."""
 
     gain_s: Seconds = 0.5
     gain: float = 0.01
     orders: bool = True
-    order_gain: float = 0.03
+    order_gain: float = 0.0
+    behind: float = 0.02
     most_moves: int = 3
     steps: int = 64
     effort: int = 400_000
@@ -78,8 +81,7 @@ def plan(waiting: tuple[Candidate, ...], situation: Situation, settings: Setting
     if rule.orders and any(lane.orderable and len(lane.waiting) > 1 for lane in situation.lanes.values()):
         longest = _Search(backlog, situation, movable, Order.LONGEST_FIRST, rule)
         longest.run()
-        needed = max(rule.gain_s, rule.order_gain * (best.goal.last_s - backlog.now_s))
-        if longest.goal.last_s <= best.goal.last_s - needed:
+        if _prefers(longest, best, rule, backlog.now_s):
             ends = (longest.goal.last_s - backlog.now_s, best.goal.last_s - backlog.now_s)
             because = f"the backlog ends in {ends[0]:.0f} s instead of {ends[1]:.0f} s"
             best, order = longest, Order.LONGEST_FIRST
@@ -91,6 +93,14 @@ def plan(waiting: tuple[Candidate, ...], situation: Situation, settings: Setting
     floor = max(rule.gain_s, rule.gain * (best.begun.last_s - backlog.now_s))
     gained = best.goal.last_s <= best.begun.last_s - floor or best.goal.ends_s <= best.begun.ends_s - floor
     return Plan(best.moves() if gained else (), orders, because if orders else "")
+
+
+def _prefers(longest: _Search, first: _Search, rule: Settings, now_s: Instant) -> bool:
+    """Another order has to gain, and must not fall behind staying; if first-come falls behind, what does so less."""
+    needed = max(rule.gain_s, rule.order_gain * (first.goal.last_s - now_s))
+    if longest.goal.last_s <= first.goal.last_s - needed:
+        return longest.behind_s() <= EPSILON_S
+    return first.behind_s() > max(EPSILON_S, longest.behind_s())
 
 
 class _Search:
@@ -120,6 +130,11 @@ class _Search:
             if best is None:
                 return
             self._keep(*best)
+
+    def behind_s(self) -> Seconds:
+        """How far the queues would fall behind those in which everybody had stayed."""
+        backlog, share = self._backlog, self._rule.behind
+        return max((backlog.behind_s(name, jobs, share) for name, jobs in self._queues.items()), default=0.0)
 
     def moves(self) -> tuple[Move, ...]:
         """Each with when it would have ended where it stands, and when it will."""
@@ -167,7 +182,8 @@ class _Search:
         if self._effort < 0:
             return self.goal
         done = {name: self._backlog.done_s(name, jobs) for name, jobs in queues.items()}
-        if any(done[to.lane] > self._limit_s + EPSILON_S for _, to in change):
+        lanes = self._backlog.lanes
+        if any(done[to.lane] + lanes[to.lane].kept_s(job) > self._limit_s + EPSILON_S for job, to in change):
             return self.goal
         away = sum((to.lane != job.home.lane) - (self._at[job.name].lane != job.home.lane) for job, to in change)
         return self._goal(done, self.goal.moves + away)

@@ -13,6 +13,7 @@ import msgspec
 
 from dure.model.units import Instant, Seconds
 from dure.route.amounts import Amounts
+from dure.route.stayed import Stayed
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -64,7 +65,7 @@ class Lane(msgspec.Struct, frozen=True):
     `waiting` is in the order in which the queue serves; `hidden_s` is further work ahead, in seconds until served, of
     a queue too long to list. `quiet` jobs run at full speed; with more than that they share nodes and may take
     `slowdown` times as long. `orderable`: all that waits is the gateway's own and nothing is preempted, so
-    the order may be changed without taking anything from anybody else.
+    the order may be changed without taking anything from anybody else. `stayed` is this queue had nobody been moved.
     """
 
     name: str
@@ -76,6 +77,12 @@ class Lane(msgspec.Struct, frozen=True):
     slowdown: float = 1.0
     order: Order = Order.FIRST_COME
     orderable: bool = False
+    stayed: Stayed | None = None
+
+    def kept_s(self, job: Candidate) -> Seconds:
+        """Time that a guest has to leave here for those who name this queue: as much again as came of them lately."""
+        guest = self.stayed is not None and job.origin and job.origin != self.name
+        return self.stayed.work_s if self.stayed is not None and guest else 0.0
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -118,7 +125,10 @@ class Alternative(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A job to be routed; the first alternative is its home, where it goes when nothing speaks against it."""
+    """A job to be routed; the first alternative is its home, where it goes when nothing speaks against it.
+
+    While it waits the queue it stands in counts as its home; `origin` is the ClusterQueue that it named itself.
+    """
 
     name: str
     namespace: str
@@ -127,6 +137,7 @@ class Candidate(msgspec.Struct, frozen=True):
     created_s: Instant = 0.0
     priority: int = 0
     moves: int = 0
+    origin: str = ""
 
     @property
     def home(self) -> Alternative:

@@ -27,6 +27,7 @@ from dure.route.situation import (
     Situation,
     Waiting,
 )
+from dure.route.stayed import Stayed, begun
 from dure.sim.queues.mix import Mix, MixJob
 
 SLOT = "slot"
@@ -112,6 +113,7 @@ class _Queue:
     waiting: list[_Job] = field(default_factory=list)
     running: list[_Job] = field(default_factory=list)
     order: Order = Order.FIRST_COME
+    stayed: Stayed | None = None
     told: Figures | None = None
 
     def figures(self) -> Figures:
@@ -186,12 +188,15 @@ class World:
         )
         kind = "/".join(f"{queue}:{spec.run_s[queue]:g}" for queue in sorted(spec.run_s))
         actual = {queue: spec.run_s[queue] * jitter(spec.name, queue) + held for queue in order}
-        return _Job(spec, Candidate(spec.name, "sim", kind, alternatives), actual)
+        return _Job(spec, Candidate(spec.name, "sim", kind, alternatives, origin=spec.home), actual)
 
     def _arrive(self, job: _Job) -> None:
         job.created_s = self._now
         job.candidate = msgspec.structs.replace(job.candidate, created_s=self._now)
         choice = self._policy(job.candidate, self._situation())
+        home = self._queues[job.candidate.home.lane]
+        stayed = home.stayed or begun(home.slots, self._now)
+        home.stayed = stayed.entered(job.candidate.home.run_s, self._now)
         job.queue = job.candidate.alternatives[choice.index].queue
         job.moves = int(choice.index != 0)
         self._queues[job.queue].waiting.append(job)
@@ -272,6 +277,7 @@ class World:
                 queue.slowdown,
                 queue.order,
                 orderable=True,
+                stayed=queue.stayed,
             )
             figures[queue.name] = queue.told or queue.figures()
         return Situation(self._now, lanes, figures)
