@@ -143,26 +143,29 @@ class View:
     def _lane(self, name: str, queue: Queue, rows: list[str], durations: Durations) -> Lane:
         listed, ahead, work = self._ledger.waiting(rows, LISTED)
         running, waiting = self._jobs(name, listed, queue.capacity, durations)
-        ordered = any(one.priority_class and _length(one) for one in listed)
-        order = Order.LONGEST_FIRST if ordered else Order.FIRST_COME
+        sorted_s = max((one.created_s for one in listed if one.priority_class and _length(one)), default=None)
         claims = self._newest(name)
-        late = not waiting or not claims or order.rank(claims[0]) >= order.rank(waiting[-1])
+        rank = Order.FIRST_COME.rank
+        late = not waiting or not claims or rank(claims[0]) >= rank(waiting[-1])
         waiting += claims
-        if ordered or not late:
-            waiting.sort(key=order.rank)
+        if sorted_s is None and not late:
+            waiting.sort(key=rank)
         kinds = self.kinds
         own = all(one.job in kinds and (not one.priority or _ours(one)) for one in listed)
         hidden_s = _time_of(work, queue.capacity) if ahead else 0.0
-        return Lane(
+        lane = Lane(
             name,
             queue.capacity,
             tuple(running),
             tuple(waiting[-LISTED:]),
             hidden_s,
-            order=order,
             orderable=queue.orderable and own and not ahead,
             stayed=self._stayed.get(name),
         )
+        if sorted_s is None:
+            return lane
+        lane = msgspec.structs.replace(lane, order=Order.LONGEST_FIRST, sorted_s=sorted_s)
+        return msgspec.structs.replace(lane, waiting=tuple(sorted(waiting, key=lane.rank)[-LISTED:]))
 
     def _jobs(
         self, lane: str, listed: list[Held], quota: Amounts, durations: Durations

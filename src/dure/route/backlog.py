@@ -30,10 +30,10 @@ class Backlog:
                 entering.setdefault(one.lane, []).append(one.demand)
         self._slots = {name: slots_of(lane, entering.get(name, ())) for name, lane in self.lanes.items()}
 
-    def arranged(self, lane: str, jobs: Iterable[Waiting], order: Order) -> tuple[Waiting, ...]:
-        """The jobs as this queue would serve them; one that may not be reordered keeps its own order."""
+    def arranged(self, lane: str, jobs: Iterable[Waiting], order: Order | None) -> tuple[Waiting, ...]:
+        """The jobs as this queue would serve them; without an order, or where none may be given, as it stands."""
         found = self.lanes[lane]
-        return tuple(sorted(jobs, key=(order if found.orderable else found.order).rank))
+        return tuple(sorted(jobs, key=order.rank if order is not None and found.orderable else found.rank))
 
     def done_s(self, lane: str, waiting: tuple[Waiting, ...], *, calm: bool = False) -> Instant:
         """When the last of them, and of what runs there, ends; `calm` as if nobody slowed anybody down."""

@@ -68,10 +68,11 @@ def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
 
 def _orders(lane: Lane) -> tuple[Lane, ...]:
     """The queue as it is, and as it would be with the longest first."""
-    if not lane.orderable or lane.order is Order.LONGEST_FIRST:
+    if not lane.orderable or (lane.order is Order.LONGEST_FIRST and lane.sorted_s == NEVER):
         return (lane,)
     longest = Order.LONGEST_FIRST
-    return (lane, replace(lane, order=longest, waiting=tuple(sorted(lane.waiting, key=longest.rank))))
+    waiting = tuple(sorted(lane.waiting, key=longest.rank))
+    return (lane, replace(lane, order=longest, sorted_s=NEVER, waiting=waiting))
 
 
 def _sentence(offer: Offer, now_s: Instant, home: Instant | None = None) -> str:

@@ -6,7 +6,8 @@ is known now, so that with true durations no arrangement of queues is worse than
 first-come queue delays nobody). The same is planned with the longest jobs first, which leaves fewer slots idle at
 the end (Graham's bound 4/3 against 2). A first-come queue from which jobs are taken never falls behind the queue in
 which they stayed; one in another order may, when more arrives. So that order is taken only where it brings the end
-forward and keeps the queue within a share of staying, whatever arrives (`stayed`).
+forward and keeps the queue within a share of staying, whatever arrives (`stayed`); who comes later stands behind
+those that were put in order until the next plan sorts anew, and stays there if sorting would be regretted.
 
 Every move carries its reason; a job moves only so often. O(steps x kinds of jobs squared x backlog), cut off by
 `effort`. Not for queues that share quota in a cohort: there the forecast is only a bound.
@@ -14,13 +15,14 @@ Every move carries its reason; a job moves only so often. O(steps x kinds of job
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from dure.model.units import Instant, Seconds
 from dure.route.backlog import Backlog
-from dure.route.situation import Alternative, Candidate, Order, Situation, Waiting
+from dure.route.situation import Alternative, Candidate, Lane, Order, Situation, Waiting
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,41 +77,58 @@ def plan(waiting: tuple[Candidate, ...], situation: Situation, settings: Setting
     known = sorted((job for job in waiting if job.home.lane in situation.lanes), key=lambda job: job.name)
     movable = [job for job in known if job.light and job.moves < rule.most_moves]
     backlog = Backlog(situation, movable)
-    best, order = _Search(backlog, situation, movable, Order.FIRST_COME, rule), Order.FIRST_COME
-    best.run()
+    lanes = [lane for lane in situation.lanes.values() if lane.orderable and len(lane.waiting) > 1]
+
+    def searched(order: Order | None) -> _Search:
+        found = _Search(backlog, situation, movable, order, rule)
+        found.run()
+        return found
+
+    best = first = searched(Order.FIRST_COME)
     because = "no other order brings the end of the backlog forward enough"
-    if rule.orders and any(lane.orderable and len(lane.waiting) > 1 for lane in situation.lanes.values()):
-        longest = _Search(backlog, situation, movable, Order.LONGEST_FIRST, rule)
-        longest.run()
-        if _prefers(longest, best, rule, backlog.now_s):
-            ends = (longest.goal.last_s - backlog.now_s, best.goal.last_s - backlog.now_s)
+    if rule.orders and lanes:
+        others = [searched(Order.LONGEST_FIRST)]
+        if any(lane.order is not Order.FIRST_COME and _newer(lane) for lane in lanes):
+            others.append(searched(None))
+        best = _preferred(first, others, rule, backlog.now_s)
+        if best is not first:
+            ends = (best.goal.last_s - backlog.now_s, first.goal.last_s - backlog.now_s)
             because = f"the backlog ends in {ends[0]:.0f} s instead of {ends[1]:.0f} s"
-            best, order = longest, Order.LONGEST_FIRST
     orders = {
-        name: order
-        for name, lane in sorted(situation.lanes.items())
-        if lane.orderable and lane.order != order and len(lane.waiting) > 1
+        lane.name: best.order
+        for lane in sorted(lanes, key=lambda one: one.name)
+        if best.order is not None and (lane.order != best.order or (best is not first and _newer(lane)))
     }
     floor = max(rule.gain_s, rule.gain * (best.begun.last_s - backlog.now_s))
     gained = best.goal.last_s <= best.begun.last_s - floor or best.goal.ends_s <= best.begun.ends_s - floor
     return Plan(best.moves() if gained else (), orders, because if orders else "")
 
 
-def _prefers(longest: _Search, first: _Search, rule: Settings, now_s: Instant) -> bool:
-    """Another order has to gain, and must not fall behind staying; if first-come falls behind, what does so less."""
+def _newer(lane: Lane) -> bool:
+    """Somebody came after the queue was put in order."""
+    return any(job.created_s > lane.sorted_s for job in lane.waiting)
+
+
+def _preferred(first: _Search, others: list[_Search], rule: Settings, now_s: Instant) -> _Search:
+    """Another order than first-come has to gain and may not fall behind staying. Where first-come itself would,
+    because the queue was in another order before, what falls behind least: as it stands it never does."""
     needed = max(rule.gain_s, rule.order_gain * (first.goal.last_s - now_s))
-    if longest.goal.last_s <= first.goal.last_s - needed:
-        return longest.behind_s() <= EPSILON_S
-    return first.behind_s() > max(EPSILON_S, longest.behind_s())
+    safe = [one for one in others if one.behind_s <= EPSILON_S]
+    gaining = [one for one in safe if one.goal.last_s <= first.goal.last_s - needed]
+    if gaining:
+        return min(gaining, key=lambda one: one.goal)
+    if first.behind_s <= EPSILON_S:
+        return first
+    return min(safe, key=lambda one: one.goal) if safe else min((first, *others), key=lambda one: one.behind_s)
 
 
 class _Search:
-    """One descent under one order of the queues."""
+    """One descent under one order of the queues; without one, as they stand."""
 
     def __init__(
-        self, backlog: Backlog, situation: Situation, movable: list[Candidate], order: Order, rule: Settings
+        self, backlog: Backlog, situation: Situation, movable: list[Candidate], order: Order | None, rule: Settings
     ) -> None:
-        self._backlog, self._order, self._rule = backlog, order, rule
+        self._backlog, self.order, self._rule = backlog, order, rule
         self._movable = movable
         self._open = {name for name, one in situation.figures.items() if one.active and name in backlog.lanes}
         self._at: dict[str, Alternative] = {job.name: job.home for job in movable}
@@ -131,6 +150,7 @@ class _Search:
                 return
             self._keep(*best)
 
+    @functools.cached_property
     def behind_s(self) -> Seconds:
         """How far the queues would fall behind those in which everybody had stayed."""
         backlog, share = self._backlog, self._rule.behind
@@ -200,7 +220,7 @@ class _Search:
                 queues.setdefault(lane, list(self._queues[lane]))
             queues[here] = [one for one in queues[here] if one.name != job.name]
             queues[to.lane].append(self._entered(job, to))
-        return {name: self._backlog.arranged(name, jobs, self._order) for name, jobs in queues.items()}
+        return {name: self._backlog.arranged(name, jobs, self.order) for name, jobs in queues.items()}
 
     def _entered(self, job: Candidate, to: Alternative) -> Waiting:
         """A job that is made anew stands at the end of a first-come queue; one that came back had never left."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -39,6 +39,9 @@ class Waiting(msgspec.Struct, frozen=True):
     priority: int = 0
 
 
+Rank: TypeAlias = Callable[[Waiting], tuple[float, ...]]
+
+
 class Order(enum.StrEnum):
     """Whom a queue serves first among jobs of one priority."""
 
@@ -46,7 +49,7 @@ class Order(enum.StrEnum):
     LONGEST_FIRST = "longest-first"
 
     @property
-    def rank(self) -> Callable[[Waiting], tuple[float, ...]]:
+    def rank(self) -> Rank:
         """What to sort by: a plain function, because every submission ranks what waits."""
         return _longest_first if self is Order.LONGEST_FIRST else _first_come
 
@@ -59,13 +62,18 @@ def _longest_first(job: Waiting) -> tuple[float, ...]:
     return (-job.priority, -job.run_s, job.created_s)
 
 
+def _sorted(job: Waiting) -> tuple[float, ...]:
+    return (-job.priority, 0.0, -job.run_s, job.created_s)
+
+
 class Lane(msgspec.Struct, frozen=True):
     """One queue as a server of jobs.
 
     `waiting` is in the order in which the queue serves; `hidden_s` is further work ahead, in seconds until served, of
     a queue too long to list. `quiet` jobs run at full speed; with more than that they share nodes and may take
     `slowdown` times as long. `orderable`: all that waits is the gateway's own and nothing is preempted, so
-    the order may be changed without taking anything from anybody else. `stayed` is this queue had nobody been moved.
+    the order may be changed without taking anything from anybody else. `stayed` is this queue had nobody been moved,
+    `sorted_s` when it was last put in another order than first-come.
     """
 
     name: str
@@ -78,6 +86,14 @@ class Lane(msgspec.Struct, frozen=True):
     order: Order = Order.FIRST_COME
     orderable: bool = False
     stayed: Stayed | None = None
+    sorted_s: Instant = float("inf")
+
+    @property
+    def rank(self) -> Rank:
+        """How this queue serves as it stands; who came after it was put in order is behind, first come."""
+        if self.order is Order.FIRST_COME or self.sorted_s == float("inf"):
+            return self.order.rank
+        return lambda job: (-job.priority, 1.0, job.created_s) if job.created_s > self.sorted_s else _sorted(job)
 
     def kept_s(self, job: Candidate) -> Seconds:
         """Time that a guest has to leave here for those who name this queue: as much again as came of them lately."""

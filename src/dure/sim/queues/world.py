@@ -113,6 +113,7 @@ class _Queue:
     waiting: list[_Job] = field(default_factory=list)
     running: list[_Job] = field(default_factory=list)
     order: Order = Order.FIRST_COME
+    sorted_s: Instant = 0.0
     stayed: Stayed | None = None
     told: Figures | None = None
 
@@ -122,9 +123,13 @@ class _Queue:
 
     def sort(self) -> None:
         if self.order is Order.LONGEST_FIRST:
-            self.waiting.sort(key=lambda job: (-job.spec.run_s[self.name], job.created_s))
+            self.waiting.sort(key=self._place)
         else:
             self.waiting.sort(key=lambda job: job.created_s)
+
+    def _place(self, job: _Job) -> tuple[bool, float, float]:
+        later = job.created_s > self.sorted_s
+        return (later, 0.0 if later else -job.spec.run_s[self.name], job.created_s)
 
 
 class World:
@@ -252,7 +257,7 @@ class World:
             job.created_s = self._now
             self._queues[job.queue].waiting.append(job)
         for name, order in found.orders.items():
-            self._queues[name].order = order
+            self._queues[name].order, self._queues[name].sorted_s = order, self._now
         self._admit()
 
     def _situation(self) -> Situation:
@@ -278,6 +283,7 @@ class World:
                 queue.order,
                 orderable=True,
                 stayed=queue.stayed,
+                sorted_s=queue.sorted_s,
             )
             figures[queue.name] = queue.told or queue.figures()
         return Situation(self._now, lanes, figures)

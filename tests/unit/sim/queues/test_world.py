@@ -50,7 +50,8 @@ def test_random_mixes_are_never_worse_than_a_fixed_queue(slowdown: float) -> Non
 
 # Mixes in which another order once ended up to 5 % after a fixed queue: more arrived than the plan knew of.
 @pytest.mark.parametrize(
-    ("seed", "slowdown"), [(7141, 1.0), (10057, 1.0), (10192, 1.0), (10368, 1.0), (10725, 1.0), (2031, 1.5)]
+    ("seed", "slowdown"),
+    [(7141, 1.0), (10057, 1.0), (10192, 1.0), (10368, 1.0), (10725, 1.0), (2031, 1.5), (50479, 1.5)],
 )
 def test_another_order_is_not_regretted_when_more_arrives(seed: int, slowdown: float) -> None:
     mix = random_mix(seed, slowdown)
