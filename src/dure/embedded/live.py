@@ -15,8 +15,10 @@ import structlog
 
 from dure.adapters.clock import RealClock, ScaledClock
 from dure.adapters.memory.stream import arrivals, small_services, standing
+from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.store import SqlStore, open_store
 from dure.agent.identity import fetch_identity
+from dure.embedded.demo import Stage
 from dure.embedded.members import Members
 from dure.embedded.sharing import SharedFleet
 from dure.embedded.world import EmbeddedWorld
@@ -58,6 +60,7 @@ class LiveFleet:
         state.mkdir(parents=True, exist_ok=True)
         self._file = state / "world.msgpack"
         self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
+        self.samples = SqliteMetrics(state / "metrics.db")
         self._real = RealClock()
         saved = self._load()
         self.members = Members(fleet, catalogue, self.store, self._real, fetch_identity(state / "agent.id"))
@@ -79,6 +82,7 @@ class LiveFleet:
             if fleet.demo:
                 self.world.submit(small_services(fleet, catalogue))
         self.shares = SharedFleet(self.store, self.clock.now, self._real.now, seed)
+        self._stage = Stage(state, self.world, fleet, catalogue)
         self._thread = threading.Thread(target=self._run, name="dure-loop", daemon=True)
         self._sharing = threading.Thread(target=self._share, name="dure-share", daemon=True)
 
@@ -99,6 +103,7 @@ class LiveFleet:
         self._thread.join()
         self._sharing.join()
         self._save()
+        self.samples.close()
         self.store.close()
 
     def turn(self) -> None:
@@ -110,6 +115,7 @@ class LiveFleet:
             else:
                 arrived = arrivals(self.fleet, self.catalogue, self.seed, self._fed_until_s, now_s)
                 self.world.submit([workload for _, workload in arrived])
+                self._stage.turn(now_s)
             self._fed_until_s = now_s
             self.world.step()
         except DureError as error:
