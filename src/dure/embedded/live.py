@@ -36,6 +36,7 @@ SAVE_S = 5.0
 # Real seconds until the shared devices play for the first time (the server must be up), and between two turns.
 SHARE_AFTER_S = 2.0
 SHARE_S = 1.0
+SHARE_STOP_S = 3.0
 # The imitated world never gets further ahead of the loop than this in one turn. A report may then be two turns old
 # before it counts as stale (300 s), however slow the machine.
 LEASH_S = 120.0
@@ -101,7 +102,8 @@ class LiveFleet:
         self.clock.stop()
         self._real.stop()
         self._thread.join()
-        self._sharing.join()
+        # It may be compiling its policies for the first time, which nobody has to wait for.
+        self._sharing.join(SHARE_STOP_S)
         self._save()
         self.samples.close()
         self.store.close()
@@ -137,8 +139,10 @@ class LiveFleet:
             wait_s = SHARE_S
             try:
                 self.shares.turn()
-            except DureError as error:
-                _log.warning("shared devices wait for the next turn", error=str(error))
+            except Exception as error:
+                # The rest of the fleet must not suffer; a store that was closed meanwhile is not even news.
+                if self._real.wait(0.0):
+                    _log.warning("shared devices wait for the next turn", error=str(error))
 
     def _save(self) -> None:
         clusters = {name: cluster.save() for name, cluster in self.world.clusters.items()}
