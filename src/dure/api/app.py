@@ -18,7 +18,19 @@ from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
 from dure.api.metrics import Metrics
 from dure.api.pulse import Pulse
-from dure.api.routes import agents, defrag, documents, fleet, health, journal, policies, shadow, share, workloads
+from dure.api.routes import (
+    agents,
+    charges,
+    defrag,
+    documents,
+    fleet,
+    health,
+    journal,
+    policies,
+    shadow,
+    share,
+    workloads,
+)
 from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
 from dure.ports import MetricsPort
@@ -54,6 +66,7 @@ def create_app(
         [
             *workloads.HANDLERS,
             *fleet.HANDLERS,
+            *charges.HANDLERS,
             *journal.HANDLERS,
             *shadow.HANDLERS,
             *policies.HANDLERS,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from dure.cli.scale_pool import command as pool_command
 from dure.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ def command() -> None:
     Example:
       dure scale tune --recording chat.csv --boot 90
     """
+
+
+command.add_command(pool_command)
 
 
 @command.command(name="tune")

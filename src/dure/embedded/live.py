@@ -18,6 +18,7 @@ from dure.adapters.memory.stream import arrivals, small_services, standing
 from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.store import SqlStore, open_store
 from dure.agent.identity import fetch_identity
+from dure.embedded.demo import Stage
 from dure.embedded.members import Members
 from dure.embedded.sharing import SharedFleet
 from dure.embedded.world import EmbeddedWorld
@@ -81,6 +82,7 @@ class LiveFleet:
             if fleet.demo:
                 self.world.submit(small_services(fleet, catalogue))
         self.shares = SharedFleet(self.store, self.clock.now, self._real.now, seed)
+        self._stage = Stage(state, self.world, fleet, catalogue)
         self._thread = threading.Thread(target=self._run, name="dure-loop", daemon=True)
         self._sharing = threading.Thread(target=self._share, name="dure-share", daemon=True)
 
@@ -113,6 +115,7 @@ class LiveFleet:
             else:
                 arrived = arrivals(self.fleet, self.catalogue, self.seed, self._fed_until_s, now_s)
                 self.world.submit([workload for _, workload in arrived])
+                self._stage.turn(now_s)
             self._fed_until_s = now_s
             self.world.step()
         except DureError as error:

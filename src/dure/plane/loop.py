@@ -19,6 +19,7 @@ from dure.plane.deciding import Deciding
 from dure.plane.moving import Moving
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
+from dure.plane.pooling import Pooling
 from dure.plane.shadow import Beside
 from dure.ports import Clock
 
@@ -38,7 +39,7 @@ class Plane:
         self.holder = holder
         self.lease_clock = lease_clock
         self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
-        self.bursting, self.moving = Bursting(observer), Moving(observer)
+        self.bursting, self.pooling, self.moving = Bursting(observer), Pooling(observer), Moving(observer)
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
@@ -67,10 +68,10 @@ class Plane:
                 decisions = self.decide(snapshot)
                 self.beside.compare(snapshot, decisions)
                 decided(drafts, decisions, digest(snapshot), now_s)
-        self.bursting.act(drafts, reports, now_s)
+        self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, now_s)
         self.moving.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
-        learned = self.adapting.close(now_s)
+        learned = self.pooling.told(self.adapting.close(now_s))
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
         try:
             lost = self.store.commit(changes, **learned._asdict(), token=token) if changes or learned.entries else ()

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
 from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import QueryParameter
+from litestar.params import FromQuery
 
 from dure.api.answers import Name, plain
 from dure.api.service import service_of
 from dure.model.policy import Policy
 from dure.plane import policies
-
-Version = Annotated[int | None, QueryParameter(ge=1, description="Which version; without it the one before.")]
 
 
 @get("/v1/policies/{name:str}/history", tags=["fleet"])
@@ -25,7 +23,9 @@ async def fetch_history(request: Request[Any, Any, Any], name: Name) -> Response
 
 
 @post("/v1/policies/{name:str}/rollback", tags=["fleet"], status_code=200)
-async def roll_back(request: Request[Any, Any, Any], name: Name, version: Version = None) -> Response[Policy]:
+async def roll_back(
+    request: Request[Any, Any, Any], name: Name, version: FromQuery[int | None] = None
+) -> Response[Policy]:
     """An earlier version again, as a new one; without `version` the one before the present."""
     backend = service_of(request).backend
     return plain(await asyncio.to_thread(policies.rollback, backend.store, name, version, backend.now()))
