@@ -27,6 +27,8 @@ BENCHES: dict[str, Entry] = {
     "nodes": Entry("dure.bench.nodes", "Provisioning price against first-fit and the integer programme."),
     "spot": Entry("dure.bench.spot", "Spot under deadlines: saving at zero misses against Uniform Progress."),
     "jct": Entry("dure.bench.jct", "Completion times of training jobs against FIFO, SRTF, Tiresias and Gavel."),
+    "eta": Entry("dure.bench.eta", "Calibration of expected start and finish on recorded jobs."),
+    "failure": Entry("dure.bench.failure", "The plane stopped, a site lost: jobs lost, recovery, extra cost."),
     "gap": Entry("dure.bench.gap", "Distance of the placement solvers to the proven optimum."),
     "place": Entry("dure.bench.place", "Money, CO2 and misses over real regions against six baselines."),
 }

@@ -86,7 +86,7 @@ def measured(jobs: list[Submitted], known: dict[str, Application], policy: str, 
     spans = (ends - np.array([job.spec.at_s for job in here])) / HOUR_S
     return Measured(
         len(here), float(spans.mean()), float(np.quantile(spans, 0.99)), float(ends.max()) / HOUR_S,
-        mean(job.served for job in here) / HOUR_S, mean(job.restarts for job in here),
+        float(mean(job.served for job in here)) / HOUR_S, mean(float(job.restarts) for job in here),
     )  # fmt: skip
 
 

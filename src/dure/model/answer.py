@@ -13,6 +13,7 @@ import msgspec
 from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
 from dure.model.decision import JournalEntry
+from dure.model.eta import Eta
 from dure.model.reason import Reason, Verdict
 from dure.model.tariff import Capacity
 from dure.model.tenant import TenantUsage
@@ -62,7 +63,7 @@ class Why(msgspec.Struct, frozen=True, omit_defaults=True):
     """Why a workload is where it is: one line per pool looked at, the journal behind it, and when it should start.
 
     `headline` reads 'training, gang of 8, tenant vision: held for 3 min'. `eta_low_s` and `eta_high_s` bound
-    nine of ten cases where that is known; `eta_note` says what it waits for.
+    nine of ten cases where that is known; `eta_note` says what it waits for. `eta` has start and finish with ranges.
     """
 
     workload: str
@@ -79,6 +80,7 @@ class Why(msgspec.Struct, frozen=True, omit_defaults=True):
     eta_low_s: Instant | None = None
     eta_high_s: Instant | None = None
     eta_note: str = ""
+    eta: Eta | None = None
 
 
 class PoolStatus(msgspec.Struct, frozen=True, omit_defaults=True):

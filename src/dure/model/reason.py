@@ -21,6 +21,7 @@ class Reason(enum.StrEnum):
     CLASS_NOT_ACCEPTED = "ClassNotAccepted"
     REGION_NOT_ALLOWED = "RegionNotAllowed"
     DATA_TOO_FAR = "DataTooFar"
+    LATENCY_TOO_HIGH = "LatencyTooHigh"
     QUOTA_EXCEEDED = "QuotaExceeded"
     BUDGET_EXCEEDED = "BudgetExceeded"
     CARBON_BUDGET_EXCEEDED = "CarbonBudgetExceeded"
@@ -64,6 +65,7 @@ REMEDIES: dict[Reason, str] = {
     Reason.CLASS_NOT_ACCEPTED: "Add the class to spec.classes if the workload can run there.",
     Reason.REGION_NOT_ALLOWED: "Widen spec.regions if data residency allows it.",
     Reason.DATA_TOO_FAR: "Copy the data set nearer or raise the tenant's egress limit.",
+    Reason.LATENCY_TOO_HIGH: "Loosen slo.latency, or serve from a cluster nearer to the users.",
     Reason.QUOTA_EXCEEDED: "Wait for the tenant's own workloads, raise its quota, or allow borrowing.",
     Reason.BUDGET_EXCEEDED: "Raise the tenant's money budget or wait for the next month.",
     Reason.CARBON_BUDGET_EXCEEDED: "Raise the tenant's carbon budget or wait for a greener hour or grid.",

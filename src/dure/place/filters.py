@@ -33,6 +33,7 @@ def static_clash(workload: Workload, option: Option, demand: Demand, snapshot: S
         or _mode_clash(workload, option, demand)
         or _host_clash(option, demand)
         or _data_clash(workload, option)
+        or _latency_clash(workload, option)
     )
 
 
@@ -106,6 +107,15 @@ def _data_clash(workload: Workload, option: Option) -> Verdict | None:
         return None
     found = f"{option.cluster.name} is at the edge on a metered line"
     return Verdict(option.where, Reason.DATA_TOO_FAR, f"{gib(workload.dataset_mib)} of {workload.dataset}", found)
+
+
+def _latency_clash(workload: Workload, option: Option) -> Verdict | None:
+    """Users too far away: the network alone takes the whole latency target."""
+    target_ms, network_ms = workload.slo.latency_p95_ms, option.cluster.latency_ms
+    if target_ms is None or network_ms < target_ms:
+        return None
+    found = f"{option.cluster.name} is {network_ms:g} ms from the users"
+    return Verdict(option.where, Reason.LATENCY_TOO_HIGH, f"answers within {target_ms:g} ms", found)
 
 
 def _mode_clash(workload: Workload, option: Option, demand: Demand) -> Verdict | None:

@@ -13,12 +13,14 @@ import msgspec
 from dure.model.answer import FleetStatus, Plan, Why
 from dure.model.catalogue import Catalogue
 from dure.model.errors import Conflict, NotFound
+from dure.model.eta import Eta
 from dure.model.event import Event
 from dure.model.fleet import Fleet
 from dure.model.snapshot import Snapshot
 from dure.model.units import DAY_S, Instant
 from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus
 from dure.plane.answers import plan_of, why_of
+from dure.plane.etas import etas_of
 from dure.plane.observe import Observer
 from dure.plane.status import Past, Spent, status_of
 from dure.ports import Change, Clock, StorePort
@@ -84,7 +86,16 @@ class Desk:
     def why(self, name: str) -> Why:
         record = self.store.fetch_workload(name)
         journal = self.store.list_journal(workload=name, limit=50, newest=True)
-        return why_of(record, journal, self.snapshot(), self.observer.fleet.currency)
+        snapshot = self.snapshot()
+        found = why_of(record, journal, snapshot, self.observer.fleet.currency)
+        return (
+            found if record.status.phase.ended else msgspec.structs.replace(found, eta=self.etas(snapshot).get(name))
+        )
+
+    def etas(self, snapshot: Snapshot | None = None) -> dict[str, Eta]:
+        """Expected start and finish of everything that waits or runs, by name."""
+        seen = snapshot or self.snapshot()
+        return etas_of(seen, self.store.list_workloads(ended=True, since_s=seen.now_s - 7 * DAY_S))
 
     def status(self) -> FleetStatus:
         """Costs the same however long the fleet has run: promises are counted over the last day."""

@@ -21,6 +21,7 @@ from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
 from dure.plane.pooling import Pooling
 from dure.plane.shadow import Beside
+from dure.plane.stretching import Stretching
 from dure.ports import Clock
 
 LEASE_S = 30.0
@@ -39,7 +40,8 @@ class Plane:
         self.holder = holder
         self.lease_clock = lease_clock
         self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
-        self.bursting, self.pooling, self.moving = Bursting(observer), Pooling(observer), Moving(observer)
+        self.bursting, self.pooling = Bursting(observer), Pooling(observer)
+        self.moving, self.stretching = Moving(observer), Stretching(observer)
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
@@ -70,6 +72,7 @@ class Plane:
                 decided(drafts, decisions, digest(snapshot), now_s)
         self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, now_s)
         self.moving.act(drafts, reports, now_s)
+        self.stretching.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
         learned = self.pooling.told(self.adapting.close(now_s))
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
