@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-inde
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup lint types imports unit search chaos lab lab-wanted browser lock clean
+.PHONY: help run test setup lint types imports unit search chaos agree lab lab-wanted browser lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ search: $(VENV)/.dev ## the property tests with fresh random examples; ARGS="--h
 
 chaos: $(VENV)/.dev ## kill -9 plane, agent, API server and etcd 50 times under load; goes on where it was interrupted
 	$(BIN)/python -m tests.kube.chaos $(ARGS)
+
+agree: $(VENV)/.dev ## Dure's autoscaler against the real kube-controller-manager: 10 traces of 1,000 ticks, about 35 minutes
+	$(BIN)/python -m tests.kube.hpa_agreement $(ARGS)
 
 lab-wanted: $(VENV)/.dev
 	@if [ "$(LAB)" = 0 ]; then echo "lab: LAB=0, tests on real clusters are left out"; \

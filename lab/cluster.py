@@ -7,7 +7,7 @@ be killed and started again by name at any time, and ports and data stay the sam
 import http.client
 import re
 import subprocess
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -46,8 +46,9 @@ class Cluster:
         programs: Collection[str] = OPTIONAL,
         default_run_s: float = 1.0,
         audit: str = "",
+        flags: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """`audit` names a user whose every request is written to `audit_log`."""
+        """`audit` names a user whose every request is written to `audit_log`; `flags` change programs' arguments."""
         self.name = name
         self.folder = folder
         folder.mkdir(parents=True)
@@ -55,6 +56,7 @@ class Cluster:
         self._default_run_s = default_run_s
         self._switches: list[Switch] = []
         self._audit = audit
+        self._flags = flags or {}
         self.audit_log = folder / "audit.jsonl"
         self._port = ports.take()
         self.server = f"https://{LOOPBACK}:{self._port}"
@@ -115,6 +117,10 @@ class Cluster:
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         token = self.api.post(path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
         return self._kubeconfig(f"{namespace}-{account}", str(token["status"]["token"]))
+
+    def serving_pair(self, name: str, hosts: Iterable[str]) -> KeyPair:
+        """A serving certificate of this cluster's authority, for programs that its API server calls."""
+        return self._authority.server(name, hosts)
 
     def start(self, program: str, *, wait: bool = True) -> None:
         self._part(program).start(wait=wait)
@@ -197,6 +203,7 @@ class Cluster:
             return plain_status(port, path) == 200
 
         log = self.folder / f"{name}.log"
+        argv = components.with_flags(argv, self._flags.get(name, ()))
         return Component(f"{self.name}/{name}", argv, log, ready, env={"TZ": "UTC"})
 
     def _apiserver(self, etcd_port: int) -> Component:

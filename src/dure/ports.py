@@ -19,6 +19,7 @@ from dure.model.event import Event
 from dure.model.membership import Membership
 from dure.model.policy import Policy
 from dure.model.report import Desired, Observed, Report
+from dure.model.sample import Sample
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant
 from dure.model.units import Instant, Micros, Seconds
@@ -72,13 +73,6 @@ class ClusterPort(Protocol):
     def explain(self, pod: str, message: str) -> None:
         """Show on the pod why it waits."""
         ...
-
-
-class Sample(msgspec.Struct, frozen=True):
-    name: str
-    labels: dict[str, str]
-    at_s: Instant
-    value: float
 
 
 class MetricsPort(Protocol):

@@ -52,7 +52,10 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveFleet]:
 
 @pytest.fixture(scope="module")
 def server(live: LiveFleet) -> Iterator[Server]:
-    running = Server(create_app(live.desk, Keys("a-token-for-browser-tests"), pages=pages()), *open_socket(port=0))
+    running = Server(
+        create_app(live.desk, Keys("a-token-for-browser-tests"), pages=pages(), shares=live.shares),
+        *open_socket(port=0),
+    )
     running.start()
     yield running
     running.stop()

@@ -9,12 +9,16 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from dure.api.server import Server
+from dure.api.app import create_app
+from dure.api.auth import Keys
+from dure.api.server import Server, open_socket
 from dure.embedded.live import LiveFleet
 from dure.model.demand import Demand
 from dure.model.event import Event
 from dure.model.workload import AcceptedClass, Workload, WorkloadType
+from dure.web.pages import pages
 from tests.browser.conftest import Visit
+from tests.unit.embedded.test_sharing import NAMES, Scene, device
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -121,8 +125,8 @@ def test_every_chart_is_one_click_from_its_data(visit: Visit) -> None:
     for link in set(links):
         answer = visit.page.request.get(f"{visit.page.url.rstrip('/')}{link}")
         assert answer.ok, link
-        # A list, or the weights' history.
-        assert {"items", "points"} & answer.json().keys()
+        # A list, the weights' history, or the shared devices.
+        assert {"items", "points", "devices"} & answer.json().keys()
 
 
 def test_a_browser_without_a_session_gets_no_figures(chromium: Browser, server: Server) -> None:
@@ -160,3 +164,34 @@ def test_what_placement_has_learned_is_shown_over_time(visit: Visit, live: LiveF
     panel.scroll_into_view_if_needed()
     panel.screenshot(path=shots / "weights.png")
     assert visit.complaints == []
+
+
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desk", "phone"])
+def test_one_shared_device_is_shown_with_its_tenants_and_can_be_steered(
+    size: tuple[int, int], chromium: Browser, live: LiveFleet
+) -> None:
+    scene = Scene()
+    scene.report(device("b", *NAMES), device("a", "chat"))
+    scene.turn()
+    app = create_app(live.desk, Keys("a-token-for-browser-tests"), pages=pages(), shares=scene.shared)
+    server = Server(app, *open_socket(port=0))
+    server.start()
+    context = chromium.new_context(viewport={"width": size[0], "height": size[1]})
+    visit = Visit(context.new_page())
+    page = visit.page
+    page.goto(server.login_url())
+    panel = page.locator("#share")
+    for name in NAMES:
+        expect(panel.locator("#share-tenants")).to_contain_text(name)
+    expect(page.locator("#share-device")).to_have_value("seoul/b")
+    drawn = "node => new Set(node.getContext('2d').getImageData(0, 0, node.width, node.height).data).size"
+    assert page.locator("#share-timeline").evaluate(drawn) > 2
+    page.locator("#share-policy").select_option("slo")
+    expect(page.locator("#share-note")).to_contain_text("policy slo")
+    assert scene.shared.fetch_status("seoul/b").policy == "slo"
+    page.locator("#share-device").select_option("seoul/a")
+    expect(panel.locator("#share-tenants tr")).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert visit.complaints == []
+    context.close()
+    server.stop()

@@ -82,6 +82,23 @@ def test_a_plan_lists_options_with_cost_and_carbon_and_does_nothing(up: Up) -> N
     assert "Nothing was changed." in text
 
 
+def test_the_doctor_finds_all_well_and_the_top_shows_every_cluster(up: Up) -> None:
+    looked = up.dure("doctor", "--json")
+    assert looked.returncode == 0, looked.stdout
+    checks = {one["check"]: one["level"] for one in json.loads(looked.stdout)}
+    assert {"disk": "ok", "token": "ok", "server": "ok", "version": "ok", "ready": "ok"}.items() <= checks.items()
+    shown = up.dure("top", "--once").stdout
+    assert all(cluster["name"] in shown for cluster in json.loads(up.dure("status", "--json").stdout)["clusters"])
+
+
+def test_a_bill_adds_up_to_what_was_spent(up: Up) -> None:
+    rows = json.loads(up.dure("bill", "--json").stdout)
+    spent = json.loads(up.dure("status", "--json").stdout)["totals"].get("spent_micros", 0)
+    assert sum(row["micros"] for row in rows) <= spent
+    assert up.dure("bill", "--csv").stdout.startswith("day,tenant,cluster,micros,carbon_g")
+    assert up.dure("bill", "--month", "never").returncode == 2
+
+
 def test_an_impossible_demand_is_refused_before_it_is_sent(up: Up) -> None:
     refused = up.dure("submit", "-f", "-", stdin=WORKLOAD.format(name="big", memory="400GiB"))
     assert refused.returncode == 2

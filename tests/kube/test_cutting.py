@@ -16,7 +16,7 @@ from dure.model.reason import Verdict
 from lab.cluster import Cluster
 from lab.fixtures import LabFactory
 from lab.nodes import MIG_CONFIG
-from tests.fixtures.small_world import CATALOGUE, cluster, pool
+from tests.fixtures.small_world import CATALOGUE, GIB, cluster, desired, fraction, pool
 from tests.kube.checker import bound_pods, overcommitted
 from tests.kube.world import FixedPlane, api_of, install_crds, until, user_pod
 
@@ -129,5 +129,36 @@ def test_a_configuration_that_the_plugin_does_not_know_is_a_conflict_and_a_busy_
         free = second.devices[1].id
         with pytest.raises(Conflict, match="some are held"):
             port.resize([Resize(second.name, free, ShareMode.MPS, WHY)])
+    finally:
+        port.stop()
+
+
+def test_a_placed_share_gets_pods_that_ask_for_what_its_node_was_cut_into(lab_factory: LabFactory) -> None:
+    lab = lab_factory(["test"], off={"test": {"kube-scheduler"}})["test"]
+    lab.add_nodes(NODES + SHARED.replace("\nnodes:\n", ""))
+    install_crds(lab)
+    big = msgspec.structs.replace(pool("big", "big", devices=2), share=(ShareMode.EXCLUSIVE, ShareMode.MIG))
+    spec = cluster(big, *shared_pool().pools)
+    wanted = (
+        desired(fraction("cut"), mode=ShareMode.MIG),
+        desired(fraction("shared", memory_mib=3 * GIB, compute_milli=50), pool="small", mode=ShareMode.MPS),
+    )
+    port = KubeCluster(spec, CATALOGUE, api_of(lab), RealClock())
+    port.start()
+    agent = Agent(port, FixedPlane(*wanted), port.catalogue, port.spec.pools, RealClock())
+    try:
+
+        def placed() -> bool:
+            agent.cycle()
+            return len(bound_pods(lab.api)) == 2
+
+        until(placed, "a seat for both")
+        asked = {
+            pod["metadata"]["labels"]["dure.dev/workload"]: pod["spec"]["containers"][0]["resources"]["limits"]
+            for pod in bound_pods(lab.api)
+        }
+        assert asked == {"cut": {"nvidia.com/mig-1g.5gb": "1"}, "shared": {"nvidia.com/gpu": "1"}}
+        assert overcommitted(lab.api) == []
+        assert len(lab.api.get("/apis/batch/v1/jobs")["items"]) == 2
     finally:
         port.stop()

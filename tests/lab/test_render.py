@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from dure.cli.lint import command as lint
 from dure.cli.render import command
 from dure.files.builtin import demo_fleet
 from dure.files.dump import dump_yaml
@@ -42,6 +44,7 @@ def test_a_real_api_server_takes_every_rendered_object(judge: Cluster, tmp_path:
     with pytest.raises(LabError, match="template"):
         judge.apply({**broken, "spec": {"weight": 1}})
     _diff_tells_what_is_new_and_then_nothing(judge)
+    _lint_looks_at_what_is_in_the_cluster(judge)
 
 
 def _diff_tells_what_is_new_and_then_nothing(judge: Cluster) -> None:
@@ -60,3 +63,45 @@ def _diff_tells_what_is_new_and_then_nothing(judge: Cluster) -> None:
     )
     changed = CliRunner().invoke(command, args)
     assert "-  weight: 7" in changed.stdout
+
+
+PAIR = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: twice, namespace: default}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: twice}}
+  template:
+    metadata: {labels: {app: twice}}
+    spec: {containers: [{name: main, image: registry.local/twice:1}]}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: one, namespace: default}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: twice}
+  minReplicas: 1
+  maxReplicas: 5
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]
+---
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: two, namespace: default}
+spec:
+  scaleTargetRef: {name: twice}
+  triggers: [{type: cpu, metricType: Utilization, metadata: {value: "60"}}]
+"""
+
+
+def _lint_looks_at_what_is_in_the_cluster(judge: Cluster) -> None:
+    args = ["--cluster", "--kubeconfig", str(judge.kubeconfig_path), "--json"]
+    clean = CliRunner().invoke(lint, args)
+    assert (clean.exit_code, json.loads(clean.stdout)) == (0, []), clean.output
+    judge.kubectl("apply", "--server-side", "-f", "-", stdin=PAIR)
+    found = CliRunner().invoke(lint, args)
+    assert found.exit_code == 1
+    rows = {(row["code"], row["file"]) for row in json.loads(found.stdout)}
+    assert ("DURE004", "horizontalpodautoscalers/default/one") in rows or (
+        "DURE004", "scaledobjects/default/two") in rows, rows  # fmt: skip
+    assert not any(code == "DURE022" for code, _ in rows)

@@ -6,6 +6,7 @@ and a stopped clock lets every waiter go at once.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 
@@ -30,21 +31,32 @@ class RealClock:
 
 
 class ScaledClock:
-    """From `start_s` on, `speed` seconds pass in each real one. To go on after a restart give the saved `now`."""
+    """From `start_s` on, `speed` seconds pass in each real one. To go on after a restart give the saved `now`.
 
-    def __init__(self, speed: float, start_s: Instant) -> None:
+    With a leash it stands still once it is `leash_s` ahead of the last `beat`: a loop on a slow machine then lives
+    in slower time, instead of finding everything it knows too old.
+    """
+
+    def __init__(self, speed: float, start_s: Instant, leash_s: Seconds = math.inf) -> None:
         if not speed > 0:
             raise InvalidInput(f"the clock's speed must be above 0, found {speed:g}", remedy="Try --speed 60")
         self.speed = speed
-        self._start_s = start_s
-        self._origin = time.monotonic()
+        self._leash_s = leash_s
+        self._since = start_s, time.monotonic()
         self._stopped = threading.Event()
         self._stopped_at_s: Instant | None = None
 
     def now(self) -> Instant:
         if self._stopped_at_s is not None:
             return self._stopped_at_s
-        return self._start_s + (time.monotonic() - self._origin) * self.speed
+        start_s, origin = self._since
+        return start_s + min((time.monotonic() - origin) * self.speed, self._leash_s)
+
+    def beat(self) -> Instant:
+        """The loop has come round: time may go on. Answers what it is."""
+        now_s = self.now()
+        self._since = now_s, time.monotonic()
+        return now_s
 
     def wait(self, duration_s: Seconds) -> bool:
         return not self._stopped.wait(max(0.0, duration_s) / self.speed)

@@ -14,14 +14,16 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import msgspec
 
 from dure.model.errors import InvalidInput, NotFound, Temporary
 from dure.model.units import Instant, Seconds
 from dure.ports import Clock
+
+if TYPE_CHECKING:
+    import httpx
 
 TIME_COLUMNS = ("datetime_utc", "datetime", "timestamp", "time", "date")
 TIMEOUT_S = 10.0
@@ -76,6 +78,9 @@ class Source:
                     f"no such file: {path}", remedy="Give a .csv, .csv.gz, .json or .parquet file or a URL."
                 )
             return path.read_bytes()
+        # Most fleets read files, and a simulation should not wait for a client that it never uses.
+        import httpx
+
         try:
             client = self._client or httpx.Client(timeout=TIMEOUT_S)
             answer = client.get(self.where, headers=self._headers)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from dure.agent.tidy import Tidy
-from dure.agent.view import devices_of, warm_models
+from dure.agent.view import Views, warm_models
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, VNodePool
 from dure.model.decision import Bind, Decision, Evict, Hold, Resize
@@ -58,6 +58,7 @@ class Agent:
         self._packed = ("", "")
         self._memory = Memory()
         self._tidy = Tidy(catalogue)
+        self._views = Views()
         self._survey = Survey(catalogue, self.pools)
         self._ask_again_s: Instant = 0.0
         self._conflicted = False
@@ -177,7 +178,7 @@ class Agent:
         """Tell the plane what is new; without news only now and then, so that it knows the agent lives."""
         if state.version != self._view[0]:
             pools = self._survey.pools(state, warm_models(state))
-            self._view = (state.version, pools, devices_of(state))
+            self._view = (state.version, pools, self._views.devices(state))
         _, pools, devices = self._view
         decisions = tuple(self._unsent)
         at_s, answer = self.clock.now(), self._tidy.answer

@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from dure.model.cluster import ClusterState, PodPhase
+import operator
+
+from dure.model.cluster import ClusterState, Node, Pod, PodPhase
 from dure.model.report import DeviceView, Held
 
 
-def devices_of(state: ClusterState) -> tuple[DeviceView, ...]:
-    """Every device with who holds what of it, in the order of nodes and devices."""
+class Views:
+    """Looks at every device of a cluster again and again; a node where nothing has changed is not described anew."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Node, list[Pod], tuple[DeviceView, ...]]] = {}
+
+    def devices(self, state: ClusterState) -> tuple[DeviceView, ...]:
+        """Every device with who holds what of it, in the order of nodes and devices."""
+        holders: dict[str, list[Pod]] = {}
+        for pod in state.pods:
+            if pod.slices and pod.holds:
+                holders.setdefault(pod.node, []).append(pod)
+        known, self._known = self._known, {}
+        for node in sorted(state.nodes, key=lambda node: node.name):
+            here = holders.get(node.name, [])
+            before = known.get(node.name)
+            same = before is not None and before[0] is node and _same(before[1], here)
+            self._known[node.name] = before if before and same else (node, here, _described(node, here))
+        return tuple(view for _, _, views in self._known.values() for view in views)
+
+
+def _same(before: list[Pod], after: list[Pod]) -> bool:
+    return len(before) == len(after) and all(map(operator.is_, before, after))
+
+
+def _described(node: Node, pods: list[Pod]) -> tuple[DeviceView, ...]:
     held: dict[str, list[Held]] = {}
-    for pod in state.pods:
-        if pod.holds:
-            for part in pod.slices:
-                held.setdefault(part.device, []).append(Held(part, pod.name, pod.workload, pod.tenant))
+    for pod in pods:
+        for part in pod.slices:
+            held.setdefault(part.device, []).append(Held(part, pod.name, pod.workload, pod.tenant))
     return tuple(
         DeviceView(
             id=device.id,
@@ -24,7 +49,6 @@ def devices_of(state: ClusterState) -> tuple[DeviceView, ...]:
             node_phase=node.phase,
             held=tuple(sorted(held.get(device.id, ()), key=lambda one: (one.slice.start, one.pod))),
         )
-        for node in sorted(state.nodes, key=lambda node: node.name)
         for device in node.devices
     )
 

@@ -11,15 +11,29 @@ from litestar import Litestar
 from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 
+from dure.adapters.memory.metrics import MemoryMetrics
 from dure.api import login, openapi, problems
 from dure.api.auth import Keys
-from dure.api.backend import Backend
+from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
 from dure.api.metrics import Metrics
 from dure.api.pulse import Pulse
-from dure.api.routes import agents, defrag, documents, fleet, health, journal, shadow, workloads
+from dure.api.routes import (
+    agents,
+    charges,
+    defrag,
+    documents,
+    fleet,
+    health,
+    journal,
+    policies,
+    shadow,
+    share,
+    workloads,
+)
 from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
+from dure.ports import MetricsPort
 
 MAX_BODY = 8 * 1024 * 1024
 
@@ -34,18 +48,30 @@ class App:
 
 
 def create_app(
-    backend: Backend, keys: Keys, *, pages: Sequence[HTTPRouteHandler] = (), hosts: Iterable[str] = ()
+    backend: Backend,
+    keys: Keys,
+    *,
+    pages: Sequence[HTTPRouteHandler] = (),
+    hosts: Iterable[str] = (),
+    samples: MetricsPort | None = None,
+    shares: Shares | None = None,
 ) -> App:
-    """`pages` are further routes behind the same gate (the dashboard); `hosts` further names of this server."""
-    pulse = Pulse(backend)
-    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse))
+    """`pages` are further routes behind the same gate (the dashboard); `hosts` further names of this server.
+
+    `samples` keeps the past for the charts; without one it is kept in memory.
+    """
+    pulse = Pulse(backend, samples or MemoryMetrics())
+    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), shares)
     litestar = Litestar(
         [
             *workloads.HANDLERS,
             *fleet.HANDLERS,
+            *charges.HANDLERS,
             *journal.HANDLERS,
             *shadow.HANDLERS,
+            *policies.HANDLERS,
             *defrag.HANDLERS,
+            *share.HANDLERS,
             *documents.HANDLERS,
             *health.HANDLERS,
             *agents.HANDLERS,

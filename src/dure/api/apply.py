@@ -19,6 +19,7 @@ from dure.model.fleet import Fleet
 from dure.model.policy import Policy
 from dure.model.tenant import Tenant
 from dure.model.workload import Workload
+from dure.plane.policies import checked, keep
 
 
 def diff(backend: Backend, documents: Documents) -> Applied:
@@ -53,7 +54,7 @@ def apply(backend: Backend, documents: Documents, key: str) -> Applied:
                 backend.store.write_tenant(tenant)
         for policy in policies:
             if ("Policy", policy.name) in todo:
-                backend.store.write_policy(policy)
+                keep(backend.store, policy, backend.now())
         for workload in documents.workloads:
             if ("Workload", workload.name) in todo:
                 backend.submit(workload, f"{key}/{workload.name}" if key else "")
@@ -67,6 +68,7 @@ def _with_fleets(documents: Documents) -> tuple[list[Tenant], list[Policy]]:
 
 
 def _policy_step(before: Policy | None, after: Policy) -> Step:
+    checked(after)
     # The store numbers versions; the one in the document does not count.
     same = msgspec.structs.replace(after, version=before.version) if before else after
     return _step("Policy", after.name, before, same)

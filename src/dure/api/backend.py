@@ -1,4 +1,4 @@
-"""What the API needs from the rest of Dure, as one Protocol.
+"""What the API needs from the rest of Dure, as two Protocols.
 
 The embedded fleet and the plane implement it; the API knows neither. Calls are synchronous and short: reads come
 from memory or one indexed query. Those that may take longer (`plan`, `submit`, `apply`) are run in a thread.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from dure.device.board import Feedback, Moved, ShareStatus, ShareView, Squads, Timeline
 from dure.model.answer import FleetStatus, Plan, Why
 from dure.model.catalogue import Catalogue
 from dure.model.fleet import Fleet
@@ -58,3 +59,23 @@ class Backend(Protocol):
         It is a wake-up, not a message: whoever is woken reads the store, so a lost or doubled call does no harm.
         """
         ...
+
+
+class Shares(Protocol):
+    """Devices that run squads. `device` None means the one most worth looking at; errors as above."""
+
+    def list_devices(self) -> tuple[ShareStatus, ...]: ...
+
+    def fetch_status(self, device: str | None = None) -> ShareStatus: ...
+
+    def set_policy(self, policy: str, device: str | None = None) -> ShareStatus: ...
+
+    def fetch_squads(self, after: int = 0, device: str | None = None) -> Squads: ...
+
+    def fetch_timeline(self, window_ms: float, device: str | None = None) -> Timeline: ...
+
+    def fetch_view(self, window_ms: float, device: str | None = None) -> ShareView:
+        """Never an error: where the device is gone, another is shown; where there is none, nothing."""
+        ...
+
+    def say(self, given: Feedback, device: str | None = None) -> Moved: ...

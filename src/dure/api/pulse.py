@@ -1,51 +1,43 @@
-"""The newest status of the fleet, shared by all who ask, and its recent past for the charts.
+"""The newest status of the fleet, shared by all who ask, and its past for the charts.
 
-Computing a status walks the whole fleet, so many readers within half a second get the same one. The past is kept
-in memory only: it is for the eye; what must survive is in the store.
+Computing a status walks the whole fleet, so many readers within half a second get the same one. Every new one leaves
+its figures in the `MetricsPort`, from which the past is read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 
-import msgspec
 import structlog
 
 from dure.api.backend import Backend
 from dure.model.answer import FleetStatus
-from dure.model.errors import DureError
-from dure.model.units import Grams, Instant, Micros
+from dure.model.errors import DureError, Temporary
+from dure.model.sample import Point, Sample
+from dure.model.units import Instant
+from dure.ports import MetricsPort
+from dure.watch.history import points_of, samples_of
 
 FRESH_S = 0.5
 SAMPLE_S = 2.0
-MAX_POINTS = 1800
 _log = structlog.get_logger("dure.api")
 
 
-class Point(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The fleet's headline figures at one moment of its clock."""
-
-    at_s: Instant
-    cost_per_hour_micros: Micros
-    carbon_g_per_hour: Grams
-    used: float
-    running: int
-    held: int
-    slo_attainment: float | None = None
-
-
 class Pulse:
-    def __init__(self, backend: Backend, *, timer: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, backend: Backend, samples: MetricsPort, *, timer: Callable[[], float] = time.monotonic
+    ) -> None:
         self._backend = backend
+        self._samples = samples
         self._timer = timer
         self._lock = threading.Lock()
         self._newest: FleetStatus | None = None
         self._read_at = 0.0
-        self._points: deque[Point] = deque(maxlen=MAX_POINTS)
+        self._kept_s: Instant | None = None
 
     def status(self) -> FleetStatus:
         """At most half a second old. One reader computes, the others wait for it."""
@@ -57,8 +49,11 @@ class Pulse:
             return self._newest
 
     def history(self, since_s: Instant = 0.0) -> tuple[Point, ...]:
-        with self._lock:
-            return tuple(point for point in self._points if point.at_s >= since_s)
+        """The headline figures, oldest first; over a long time in coarser steps."""
+        return points_of(lambda name: self._samples.fetch_samples(name, since_s, math.inf))
+
+    def series(self, name: str, since_s: Instant, until_s: Instant) -> tuple[Sample, ...]:
+        return self._samples.fetch_samples(name, since_s, until_s)
 
     async def run(self) -> None:
         """Sample for as long as the server runs, so that the charts have a past when somebody looks."""
@@ -70,17 +65,10 @@ class Pulse:
             await asyncio.sleep(SAMPLE_S)
 
     def _keep(self, status: FleetStatus) -> None:
-        if self._points and status.now_s <= self._points[-1].at_s:
-            return
-        totals = status.totals
-        self._points.append(
-            Point(
-                at_s=status.now_s,
-                cost_per_hour_micros=totals.cost_per_hour_micros,
-                carbon_g_per_hour=totals.carbon_g_per_hour,
-                used=totals.used_milli / 1000 / totals.devices if totals.devices else 0.0,
-                running=totals.running,
-                held=totals.held + totals.pending,
-                slo_attainment=totals.slo_attainment,
-            )
-        )
+        if self._kept_s is None or status.now_s > self._kept_s:
+            self._kept_s = status.now_s
+            try:
+                self._samples.write_samples(samples_of(status))
+            except Temporary as error:
+                # A chart with a hole is better than no status.
+                _log.warning("no samples kept", error=str(error))

@@ -8,7 +8,7 @@ from typing import Any
 from litestar import Request
 
 from dure.api.auth import Keys
-from dure.api.backend import Backend
+from dure.api.backend import Backend, Shares
 from dure.api.metrics import Metrics
 from dure.api.pulse import Pulse
 from dure.api.stream import Stream
@@ -23,6 +23,7 @@ class Service:
     pulse: Pulse
     stream: Stream
     metrics: Metrics
+    shares: Shares | None = None
 
 
 def service_of(request: Request[Any, Any, Any]) -> Service:

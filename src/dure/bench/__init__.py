@@ -25,6 +25,8 @@ BENCHES: dict[str, Entry] = {
     "scale": Entry("dure.bench.scale", "Replicas: misses and GPU-hours against HPA and KEDA on LLM traces."),
     "consolidate": Entry("dure.bench.consolidate", "A 1,000-node consolidation plan against Karpenter's rules."),
     "nodes": Entry("dure.bench.nodes", "Provisioning price against first-fit and the integer programme."),
+    "spot": Entry("dure.bench.spot", "Spot under deadlines: saving at zero misses against Uniform Progress."),
+    "jct": Entry("dure.bench.jct", "Completion times of training jobs against FIFO, SRTF, Tiresias and Gavel."),
     "gap": Entry("dure.bench.gap", "Distance of the placement solvers to the proven optimum."),
     "place": Entry("dure.bench.place", "Money, CO2 and misses over real regions against six baselines."),
 }

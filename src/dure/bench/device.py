@@ -57,7 +57,7 @@ def _prepare(folder: Path) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, A
         path = write_model(kind, folder / f"{kind}.onnx")
         inputs[kind] = sample_input(onnx.load(str(path)))
         expected[kind] = whole_model(path, inputs[kind])
-        alone_ms = sum(Runner(path, 1, 1).profile())
+        alone_ms = sum(Runner(path, 1).profile(1))
         tenants.append(TenantConfig(kind, str(path), promise=Promise(latency_ms=PROMISE * alone_ms)))
     return tuple(tenants), inputs, expected
 

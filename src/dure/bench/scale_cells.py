@@ -20,7 +20,7 @@ PROMISE = Promise()
 MOST = 96
 
 THRESHOLDS: dict[str, tuple[float, ...]] = {
-    "utilization": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    "utilization": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
     "cache": (0.05, 0.1, 0.15, 0.2, 0.3, 0.4),
     "inflight": (2.0, 4.0, 8.0, 12.0, 16.0, 24.0),
     "rate": (0.8, 1.0, 1.25, 1.5, 1.75, 1.9, 2.05, 2.2),
@@ -71,6 +71,11 @@ ORDERS: dict[str, list[BenchCell]] = {
     ]
     for scenario, load in (("conv-150", 1.1), ("code-150", 0.75))
 }
+
+
+def orders_of(scenario: str, quick: bool) -> list[BenchCell]:
+    """The runs of the second table: what router and order are worth."""
+    return [] if quick else ORDERS.get(scenario, [])
 
 
 def play_cell(scenario: str, seed: int, hours: float | None, cell: BenchCell) -> dict[str, Cell]:

@@ -46,6 +46,10 @@ class Client:
             headers["Idempotency-Key"] = key
         return self._call(method, path, content=text.encode(), headers=headers).json()
 
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Any other call, with a JSON body if there is one."""
+        return self._call(method, path, json=body).json()
+
     def stream(self, path: str, *, last: str = "") -> Iterator[str]:
         """The data lines of a server-sent event stream, until it ends."""
         headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}

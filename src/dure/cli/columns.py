@@ -66,6 +66,8 @@ def _decision(item: Item, _now: float) -> str:
         return f"{decision['pod']} on {decision['node']}"
     if decision["kind"] == "scale-replicas":
         return f"{decision['before']} to {decision['after']} replicas: {decision['reason']}"
+    if decision["kind"] == "reallocate":
+        return f"{decision['phase']} {decision['workload']} ({decision['replicas']}), plan {decision['standing']}"
     verdicts = decision.get("verdicts", [])
     return ", ".join(dict.fromkeys(one.get("reason", "") for one in verdicts)) or str(decision.get("reason", ""))[:60]
 

@@ -39,6 +39,7 @@ def run(path: Path | None, demo: bool, socket: Path | None, port: int) -> None:
     from dure.device.config import read_config
     from dure.device.executor import Executor
     from dure.device.server import Door
+    from dure.device.words import spoken_in
     from dure.model.errors import InvalidInput
 
     if (path is None) == (not demo):
@@ -50,7 +51,7 @@ def run(path: Path | None, demo: bool, socket: Path | None, port: int) -> None:
         signal.signal(number, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="dure-device-") as folder:
         config = read_config(path) if path is not None else _demo_config(Path(folder))
-        executor = Executor(config)
+        executor = Executor(config, spoken=spoken_in(where.with_suffix(".feedback.json")))
         door = Door(executor, where, port)
         click.echo(f"Device {config.name} answers at {door.address} and on {where}")
         clients = [threading.Thread(target=_keep_busy, args=(executor, t, stop), daemon=True) for t in config.tenants]

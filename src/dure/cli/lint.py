@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import click
 
 from dure.files.builtin import instances
+from dure.files.dump import dump_yaml
 from dure.files.manifests import Source, read_source, read_sources
 from dure.files.yaml import MAX_BYTES
 from dure.manifest.edit import edited
@@ -24,6 +26,9 @@ STDIN = "standard input"
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="FILE|DIR|-")
+@click.option("--cluster", is_flag=True, help="Look at what is in a live cluster as well.")
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="For --cluster; else what kubectl would take.")
+@click.option("--context", default="", help="Context of the kubeconfig.")
 @click.option("--fix", is_flag=True, help="Mend what is safe to mend, in the files.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @click.option(
@@ -36,6 +41,9 @@ STDIN = "standard input"
 def command(
     ctx: click.Context,
     paths: tuple[str, ...],
+    cluster: bool,
+    kubeconfig: Path | None,
+    context: str,
     fix: bool,
     as_json: bool,
     form: str,
@@ -52,16 +60,21 @@ def command(
     Example:
       dure lint manifests/
       kubectl get nodepools -o yaml | dure lint -
+      dure lint --cluster --context prod
       dure lint --fix scaledobject.yaml
       dure lint --explain DURE001
     """
     if explain:
         _explain(_rules((explain,), ())[0])
         return
-    if not paths:
-        raise click.UsageError("Name files or folders to look at; - is standard input.")
+    if not paths and not cluster:
+        raise click.UsageError("Name files or folders to look at (- is standard input), or --cluster.")
+    if (kubeconfig or context) and not cluster:
+        raise click.UsageError("--kubeconfig and --context go with --cluster.")
+    if fix and cluster:
+        raise click.UsageError("--fix changes files; a live cluster is yours to change.")
     rules = _rules(selected, ignored)
-    sources = _read(paths)
+    sources = _read(paths) + (_live(kubeconfig, context) if cluster else [])
     findings = _lint(sources, rules)
     if fix:
         if "-" in paths:
@@ -87,6 +100,19 @@ def _codes(given: Sequence[str]) -> set[str]:
 def _read(paths: tuple[str, ...]) -> list[Source]:
     sources = [read_source(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN)] if "-" in paths else []
     return [*sources, *read_sources(Path(path) for path in paths if path != "-")]
+
+
+def _live(kubeconfig: Path | None, context: str) -> list[Source]:
+    """Each object as a source of its own; lines are those of its YAML."""
+    from dure.adapters.kube.collect import collect
+    from dure.adapters.kube.rest import Api
+
+    path = kubeconfig or Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    with Api.from_kubeconfig(path, context) as api:
+        found = collect(api)
+    if found.unseen:
+        click.echo(f"not looked at, because it may not be listed: {', '.join(found.unseen)}", err=True)
+    return [read_source(dump_yaml([each]), name) for name, each in found.objects.items()]
 
 
 def _lint(sources: Iterable[Source], rules: Sequence[Rule]) -> list[Finding]:
@@ -129,7 +155,7 @@ def _print_text(findings: list[Finding], sources: list[Source]) -> None:
         click.echo(f"  fix  {finding.fix}{' (dure lint --fix does it)' if finding.edits else ''}")
     objects = sum(len(source.documents) for source in sources)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    click.echo(f"{len(findings)} findings ({errors} errors) in {objects} objects of {len(sources)} files", err=True)
+    click.echo(f"{len(findings)} findings ({errors} errors) in {objects} objects of {len(sources)} sources", err=True)
 
 
 def _explain(rule: Rule) -> None:

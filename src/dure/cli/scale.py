@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from dure.cli.scale_nodes import command as nodes_command
+from dure.cli.scale_pool import command as pool_command
 from dure.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -23,6 +25,10 @@ def command() -> None:
     Example:
       dure scale tune --recording chat.csv --boot 90
     """
+
+
+command.add_command(pool_command)
+command.add_command(nodes_command)
 
 
 @command.command(name="tune")

@@ -1,19 +1,21 @@
-"""`dure share`: look at a shared device and steer it. Talks to the device daemon over its socket or HTTP."""
+"""`dure share`: look at a shared device and steer it: a device daemon, or the devices of a running fleet."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dure.cli.state import default_state
-from dure.model.errors import DureError, InvalidInput, NotAllowed, NotFound, Temporary
+from dure.model.errors import Temporary, kind_of
 
-ERRORS: dict[int, type[DureError]] = {400: InvalidInput, 403: NotAllowed, 404: NotFound}
+NO_TARGET_MS = 1e6
+STATE = "dure.state"
 
 
 def default_socket() -> Path:
@@ -23,33 +25,73 @@ def default_socket() -> Path:
 
 
 def ask(device: str | None, method: str, path: str, body: Any = None) -> Any:
-    """One call to the daemon at a socket path or an http:// address. Its errors come back as our own."""
+    """One call about a shared device: to its daemon (socket or http://), or to a running Dure with its fleet.
+
+    Without a name the daemon of this machine is asked if there is one, else the fleet. Errors come back as our own.
+    """
+    where = device or os.environ.get("DURE_DEVICE") or ""
+    socket = Path(where) if where else default_socket()
+    if where.startswith("http://") or socket.is_socket():
+        return _ask_daemon(where or str(socket), method, path, body)
+    if socket.is_absolute() and where:
+        raise _away(where, "no such socket")
+    return _ask_fleet(where, method, path, body)
+
+
+def _ask_daemon(where: str, method: str, path: str, body: Any) -> Any:
     import httpx
 
-    where = device or str(default_socket())
     over_http = where.startswith("http://")
-    if not over_http and not Path(where).is_socket():
-        raise _away(where, "no such socket")
     transport = None if over_http else httpx.HTTPTransport(uds=where)
     try:
         with httpx.Client(
-            transport=transport, base_url=where if over_http else "http://device", timeout=60.0
+            transport=transport, base_url=where if over_http else "http://device", timeout=60.0, trust_env=False
         ) as client:
             answer = client.request(method, path, json=body)
     except (httpx.HTTPError, OSError) as error:
         raise _away(where, str(error)) from error
     if answer.status_code != 200:
-        raise ERRORS.get(answer.status_code, Temporary)(answer.json().get("detail", answer.text))
+        raise kind_of(answer.status_code)(answer.json().get("detail", answer.text))
     return answer.json()
+
+
+def _ask_fleet(device: str, method: str, path: str, body: Any) -> Any:
+    from urllib.parse import quote
+
+    from dure.cli.client import Client
+
+    if device:
+        path += f"{'&' if '?' in path else '?'}device={quote(device)}"
+    try:
+        client = Client(click.get_current_context().meta.get(STATE) or default_state())
+    except Temporary as error:
+        raise _away(device or str(default_socket()), "neither a daemon nor a running Dure is here") from error
+    return client.call(method, path, body)
 
 
 def _away(where: str, why: str) -> Temporary:
     return Temporary(
-        f"no device daemon at {where}: {why}", remedy="Start one: dure device run --demo, or give --device."
+        f"no shared device at {where}: {why}",
+        remedy="Start one ('dure up' has a fleet of them, 'dure device run --demo' a real one), or give --device.",
     )
 
 
-device_option = click.option("--device", help="Socket path or http:// address of the daemon.  [DURE_DEVICE]")
+def state_of_fleet(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--state` for a command that may ask the fleet; `ask` finds it in the context."""
+    return click.option(
+        "--state",
+        type=click.Path(file_okay=False, path_type=Path),
+        expose_value=False,
+        callback=lambda context, _, value: context.meta.update({STATE: value}),
+        help="Folder that holds the running Dure's state.  [DURE_STATE]",
+    )(command)
+
+
+def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    named = "A daemon's socket or http:// address, or CLUSTER/DEVICE of the fleet.  [DURE_DEVICE]"
+    return click.option("--device", help=named)(state_of_fleet(command))
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -61,6 +103,24 @@ def command() -> None:
     Example:
       dure share status
     """
+
+
+@command.command()
+@state_of_fleet
+@json_option
+def devices(as_json: bool) -> None:
+    """The devices of the running fleet that several tenants share.
+
+    \b
+    Example:
+      dure share devices
+    """
+    found = _ask_fleet("", "GET", "/v1/share/devices", None)["items"]
+    if as_json:
+        click.echo(json.dumps({"devices": found}))
+        return
+    for device in found:
+        click.echo(f"{device['device']:<32} {device['policy']:<14} {', '.join(t['name'] for t in device['tenants'])}")
 
 
 @command.command()
@@ -104,13 +164,13 @@ def set_policy(name: str, device: str | None, as_json: bool) -> None:
 @device_option
 @json_option
 def weights(device: str | None, as_json: bool) -> None:
-    """Weights of the tenants over the last minute.
+    """Weights of the tenants over the last minutes.
 
     \b
     Example:
       dure share weights --json
     """
-    points = ask(device, "GET", "/v1/share/timeline?window=60000")["weights"]
+    points = ask(device, "GET", "/v1/share/timeline?window=1")["weights"]
     if as_json:
         click.echo(json.dumps({"weights": points}))
         return
@@ -124,7 +184,7 @@ def weights(device: str | None, as_json: bool) -> None:
 @device_option
 @json_option
 def squads(follow: bool, device: str | None, as_json: bool) -> None:
-    """The latest squads: who ran together, how many segments, how many threads.
+    """The latest squads: who ran together, how many segments, how many threads or partitions.
 
     \b
     Example:
@@ -178,15 +238,17 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
         click.echo(json.dumps(found))
         return
     mode = "chosen by the goals" if found["automatic"] else "fixed"
-    click.echo(f"{found['device']}: policy {found['policy']} ({mode}), {found['cores']} threads")
-    click.echo(f"{'TENANT':<18}{'WAITING':>8}{'WEIGHT':>9}{'TARGET':>12}{'KEPT':>8}{'RISK':>7}{'ANSWERED':>10}")
+    click.echo(f"{found['device']}: policy {found['policy']} ({mode}), {found['parts']} {found['unit']}")
+    click.echo(f"{'TENANT':<28}{'WAITING':>8}{'WEIGHT':>9}{'TARGET':>12}{'KEPT':>8}{'RISK':>7}{'ANSWERED':>10}")
     for t in found["tenants"]:
         kept = f"{t['attained']:.1%}" if t["attained"] is not None else "-"
         risk = f"{t['risk']:.2f}" if t["risk"] is not None else "-"
-        target = f"{t['target_ms']:.4g} ms" if t["target_ms"] < 1e6 else "-"
+        target = f"{t['target_ms']:.4g} ms" if t["target_ms"] < NO_TARGET_MS else "-"
         click.echo(
-            f"{t['name']:<18}{t['waiting']:>8}{t['weight']:>9.3f}{target:>12}{kept:>8}{risk:>7}{t['answered']:>10}"
+            f"{t['name']:<28}{t['waiting']:>8}{t['weight']:>9.3f}{target:>12}{kept:>8}{risk:>7}{t['answered']:>10}"
         )
+        if t["refused"]:
+            click.echo(f"  not let in: {t['refused']}")
 
 
 def _write_page(found: dict[str, Any], report: Path) -> None:

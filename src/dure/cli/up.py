@@ -74,7 +74,8 @@ def command(
     with hold(state):
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
         keys = Keys(fetch_token(state / "token"))
-        server = Server(create_app(live.desk, keys, pages=pages(), hosts=[host]), *open_socket(host, port))
+        app = create_app(live.desk, keys, pages=pages(), hosts=[host], samples=live.samples, shares=live.shares)
+        server = Server(app, *open_socket(host, port))
         agents = _agent_stream(live.desk, host, grpc_port, grpc_cert, grpc_key)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):

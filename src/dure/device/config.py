@@ -18,7 +18,11 @@ AUTO = "auto"
 
 
 class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`memory_mib` 0 means no limit; `reserved` is a part of the device that is kept for a critical tenant."""
+    """`memory_mib` 0 means no limit; `reserved` is a part of the device that is kept for a critical tenant.
+
+    `bandwidth` is the part of the memory bandwidth it uses while it runs, `load` the part of its time with a request
+    inside: both count when the next tenant asks to come in.
+    """
 
     name: str
     model: str
@@ -29,6 +33,8 @@ class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reserved: float = 0.0
     timeout_ms: float = 10_000.0
     batch: bool = False
+    bandwidth: float = 0.0
+    load: float = 1.0
 
 
 class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +44,10 @@ class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     goals: Goals = DEFAULT
     cores: int = 0
     """Threads to share out; 0 means all of this machine."""
+    memory_mib: int = 0
+    """Memory for all tenants together; 0 means that it is not counted."""
+    admission: bool = True
+    """Turn away a tenant whose promise cannot be kept beside those before it."""
 
 
 def known_policies() -> dict[str, Rank]:
@@ -77,6 +87,12 @@ def validated(config: DeviceConfig, path: Path | None = None) -> DeviceConfig:
     if sum(tenant.reserved for tenant in config.tenants) > 1.0:
         raise InvalidInput("reservations exceed the device", where=where, remedy="Let `reserved` sum to at most 1.")
     for tenant in config.tenants:
+        if not (0.0 <= tenant.bandwidth <= 1.0 and 0.0 < tenant.load <= 1.0):
+            raise InvalidInput(
+                "`bandwidth` and `load` are parts of one",
+                where=f"{where}: tenant {tenant.name}",
+                remedy="Give 0 to 1.",
+            )
         if not Path(tenant.model).is_file():
             raise InvalidInput(f"model '{tenant.model}' is not there", where=f"{where}: tenant {tenant.name}")
     return config

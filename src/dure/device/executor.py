@@ -17,11 +17,12 @@ from concurrent.futures import Future
 from multiprocessing.connection import wait
 from typing import Any, Literal
 
-from dure.device.config import AUTO, DeviceConfig, known_policies
+from dure.device.config import DeviceConfig, known_policies
+from dure.device.entry import Entry, Scaling
 from dure.device.lane import START_MS, Lane, Lost
 from dure.device.record import Record, Span, SquadRun
-from dure.device.tuning import Tuner
-from dure.model.errors import InvalidInput, NotFound, Temporary
+from dure.device.tuning import Spoken, Tuner
+from dure.model.errors import DureError, NotAllowed, NotFound, Temporary
 from dure.share.promise import Answered
 from dure.share.squad import Member, SquadSettings, Waiting, form
 
@@ -48,7 +49,9 @@ class _Request:
 class _Running:
     """What a busy lane is doing."""
 
-    def __init__(self, member: Member, squad: int, start_ms: float, first: int, neighbours: tuple[str, ...]) -> None:
+    def __init__(
+        self, member: Member, squad: int, start_ms: float, first: int, neighbours: tuple[tuple[str, float], ...]
+    ) -> None:
         self.member = member
         self.squad = squad
         self.start_ms = start_ms
@@ -59,7 +62,9 @@ class _Running:
 class Executor:
     """Runs tenants' requests until `close`. Safe to call from many threads."""
 
-    def __init__(self, config: DeviceConfig, mode: Mode = "squads") -> None:
+    unit = "threads"
+
+    def __init__(self, config: DeviceConfig, mode: Mode = "squads", spoken: Spoken | None = None) -> None:
         self.config = config
         self.cores = config.cores or os.cpu_count() or 1
         self.record = Record()
@@ -74,7 +79,8 @@ class Executor:
         self._numbers = 0
         self._squads = 0
         self._turn = 0
-        self.tuner = Tuner(config, self.record)
+        self.tuner = Tuner(config, self.record, spoken)
+        self._entry = Entry(config, self.tuner.book)
         self._lanes = {t.name: Lane(t, self.cores) for t in config.tenants}
         self._loading = {t.name: self.now_ms() for t in config.tenants}
         self._wake, self._ring = multiprocessing.Pipe(duplex=False)
@@ -95,6 +101,8 @@ class Executor:
         with self._lock:
             if self._stopping:
                 raise Temporary("the device is shutting down")
+            if tenant in self._entry.refused:
+                raise _turned_away(tenant, self._entry.refused[tenant])
             self._numbers += 1
             request = _Request(self._numbers, inputs, self.now_ms())
             self._queues[tenant].append(request)
@@ -103,15 +111,23 @@ class Executor:
 
     def set_policy(self, name: str) -> None:
         """Use this policy, or `auto`, from the next squad on."""
-        if name != AUTO and name not in self._policies:
-            raise InvalidInput(
-                f"no sharing policy '{name}'", remedy=f"Known: {AUTO}, {', '.join(sorted(self._policies))}."
-            )
-        self.tuner.fix(None if name == AUTO else name)
+        self.tuner.set_policy(name, self._policies)
+
+    @property
+    def parts(self) -> int:
+        return self.cores
+
+    def refused(self) -> dict[str, str]:
+        """Tenants that were not let in, and why."""
+        return self._entry.refused
+
+    def scheduler_us(self) -> float:
+        """Processor time of the scheduler for each segment so far."""
+        return 1000.0 * self.overhead_ms / max(self.dispatched, 1)
 
     def ready(self) -> bool:
         """Every tenant's model is loaded."""
-        return all(lane.segments_ms for lane in self._lanes.values())
+        return all(lane.segments_ms or name in self._entry.refused for name, lane in self._lanes.items())
 
     def starts(self, tenant: str) -> int:
         """How often the tenant's process was started."""
@@ -143,7 +159,7 @@ class Executor:
                 if self._stopping:
                     return
             self._dispatch()
-            pipes = {lane.pipe: name for name, lane in self._lanes.items()}
+            pipes = {lane.pipe: name for name, lane in self._lanes.items() if not lane.retired}
             for pipe in wait([*pipes, self._wake], timeout=self._patience_s()):
                 if pipe is self._wake:
                     self._wake.recv()
@@ -167,7 +183,7 @@ class Executor:
         self.overhead_ms += (time.thread_time() - began) * 1000.0
         self.dispatched += sent
         for member in members:
-            self._send(member, tuple(m.tenant for m in members if m is not member))
+            self._send(member, tuple((m.tenant, m.parts / self.cores) for m in members if m is not member))
 
     def _members(self) -> tuple[Member, ...]:
         with self._lock:
@@ -197,7 +213,7 @@ class Executor:
         return tuple(Member(n, 0, len(self._lanes[n].segments_ms), self.cores) for n in names)
 
     def _loaded(self, name: str) -> bool:
-        return bool(self._lanes[name].segments_ms)
+        return bool(self._lanes[name].segments_ms) and name in self._entry.verdicts
 
     def _waiting(self, name: str, request: _Request) -> Waiting:
         segments = self.tuner.predicted(name, self._lanes[name].segments_ms)[request.next :]
@@ -208,17 +224,19 @@ class Executor:
             segments_ms=tuple(segments),
             left_ms=sum(segments),
             age_ms=self.now_ms() - request.at_ms,
-            target_ms=self.tuner.target_ms(name, self.now_ms()),
+            target_ms=self.tuner.target_ms(name),
             weight=self.tuner.weights[name],
             need=1.0 / self.cores,
             reserved_parts=round(config.reserved * self.cores),
         )
 
-    def _send(self, member: Member, fellows: tuple[str, ...]) -> None:
+    def _send(self, member: Member, fellows: tuple[tuple[str, float], ...]) -> None:
         with self._lock:
             request = self._queues[member.tenant][0]
         last = request.next + member.segments
-        neighbours = (*fellows, *(n for n in self._running if n not in fellows))
+        known = {name for name, _ in fellows}
+        others = ((n, r.member.parts / self.cores) for n, r in self._running.items() if n not in known)
+        neighbours = (*fellows, *others)
         self._running[member.tenant] = _Running(member, self._squads, self.now_ms(), request.next, neighbours)
         message = ("run", request.number, request.inputs, request.next, last, member.parts)
         request.inputs = None
@@ -236,9 +254,19 @@ class Executor:
             self._running.pop(name, None)
             self._fail_head(name, message[2])
         elif message[0] == "broken":
-            self._fail_all(name, message[1])
+            self._loading.pop(name, None)
+            self._measured(name, message[1])
         else:
             self._loading.pop(name, None)
+            self._measured(name, Scaling(message[2], sum(message[1]), self.cores))
+
+    def _measured(self, name: str, scaling: Scaling | str) -> None:
+        """Only the first start counts: a tenant that was let in stays, however its process fares."""
+        if name in self._entry.verdicts:
+            return
+        for away in self._entry.measured(name, scaling):
+            self._lanes[away].retire()
+            self._fail_all(away, _turned_away(away, self._entry.refused[away]))
 
     def _done(self, name: str, message: tuple[Any, ...]) -> None:
         _, _, last, spent_ms, outputs = message
@@ -275,14 +303,14 @@ class Executor:
         self._lanes[name].restart()
         self._loading[name] = self.now_ms()
 
-    def _fail_head(self, name: str, why: str) -> None:
+    def _fail_head(self, name: str, why: str | DureError) -> None:
         with self._lock:
             request = self._queues[name].popleft() if self._queues[name] else None
         if request is not None:
             self.record.add_answer(name, Answered(self.now_ms(), self.now_ms() - request.at_ms, ok=False))
             _fail(request, why)
 
-    def _fail_all(self, name: str, why: str) -> None:
+    def _fail_all(self, name: str, why: DureError) -> None:
         self._loading.pop(name, None)
         while self.waiting()[name]:
             self._fail_head(name, why)
@@ -294,6 +322,14 @@ class Executor:
         return 1.0
 
 
-def _fail(request: _Request, why: str) -> None:
+def _fail(request: _Request, why: str | DureError) -> None:
     if not request.future.done():
-        request.future.set_exception(Temporary(why, remedy="The tenant's process was started again; try again."))
+        again = "The tenant's process was started again; try again."
+        request.future.set_exception(why if isinstance(why, DureError) else Temporary(why, remedy=again))
+
+
+def _turned_away(tenant: str, why: str) -> NotAllowed:
+    return NotAllowed(
+        f"tenant '{tenant}' was not let in: {why}",
+        remedy="Change its promise or its model in the device file, and start the daemon again.",
+    )

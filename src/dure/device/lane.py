@@ -33,6 +33,7 @@ class Lane:
         self.config = config
         self.segments_ms: list[float] = []
         self.starts = 0
+        self.retired = False
         self._cores = cores
         self._spawn = multiprocessing.get_context("spawn")
         self._start()
@@ -68,6 +69,12 @@ class Lane:
         self.stop()
         self.segments_ms = []
         self._start()
+
+    def retire(self) -> None:
+        """End the process for good: its tenant was not let in."""
+        self.stop()
+        self.segments_ms = []
+        self.retired = True
 
     def stop(self) -> None:
         self._pipe.close()

@@ -14,6 +14,7 @@ import msgspec
 from dure.share.promise import Answered
 
 KEEP = 2000
+KEEP_WEIGHTS = 240
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -27,6 +28,14 @@ class Span(msgspec.Struct, frozen=True):
     end_ms: float
     share: float
     squad: int
+
+
+class Bubble(msgspec.Struct, frozen=True):
+    """This part of the device was idle although somebody had work for it."""
+
+    start_ms: float
+    end_ms: float
+    share: float
 
 
 class SquadRun(msgspec.Struct, frozen=True):
@@ -50,13 +59,18 @@ class Record:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._spans: deque[Span] = deque(maxlen=KEEP)
+        self._bubbles: deque[Bubble] = deque(maxlen=KEEP)
         self._squads: deque[SquadRun] = deque(maxlen=KEEP)
-        self._weights: deque[WeightPoint] = deque(maxlen=KEEP)
+        self._weights: deque[WeightPoint] = deque(maxlen=KEEP_WEIGHTS)
         self._answers: dict[str, deque[Answered]] = {}
 
     def add_span(self, span: Span) -> None:
         with self._lock:
             self._spans.append(span)
+
+    def add_bubble(self, bubble: Bubble) -> None:
+        with self._lock:
+            self._bubbles.append(bubble)
 
     def add_squad(self, squad: SquadRun) -> None:
         with self._lock:
@@ -78,9 +92,14 @@ class Record:
         with self._lock:
             return [s for s in self._squads if s.number > after]
 
-    def timeline(self, since_ms: float) -> tuple[list[Span], list[WeightPoint]]:
+    def timeline(
+        self, since_ms: float
+    ) -> tuple[tuple[Span, ...], tuple[Bubble, ...], tuple[SquadRun, ...], tuple[WeightPoint, ...]]:
+        """Spans, bubbles and squads since then; weights of the whole time that is kept."""
         with self._lock:
             return (
-                [s for s in self._spans if s.end_ms >= since_ms],
-                [w for w in self._weights if w.at_ms >= since_ms],
+                tuple(s for s in self._spans if s.end_ms >= since_ms),
+                tuple(b for b in self._bubbles if b.end_ms >= since_ms),
+                tuple(s for s in self._squads if s.at_ms >= since_ms),
+                tuple(self._weights),
             )

@@ -17,11 +17,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import numpy as np
 
+from dure.device import board
 from dure.device.executor import Executor
 from dure.model.errors import DureError, InvalidInput, NotFound
-from dure.share.feedback import Said
 
-WORDS = ("too-slow", "fine", "batch")
 DTYPES = ("float32", "float64", "float16", "int64", "int32", "int8", "uint8", "bool")
 
 
@@ -35,15 +34,6 @@ class Tensor(msgspec.Struct, frozen=True):
 
 class Infer(msgspec.Struct, frozen=True):
     inputs: dict[str, Tensor]
-
-
-class PolicyChange(msgspec.Struct, frozen=True):
-    policy: str
-
-
-class Feedback(msgspec.Struct, frozen=True):
-    tenant: str
-    word: str
 
 
 class Door:
@@ -120,60 +110,17 @@ def route(executor: Executor, method: str, target: str, body: Any) -> Any:
             outputs = executor.submit(tenant, inputs).result()
             return {"outputs": {name: to_tensor(value) for name, value in outputs.items()}}
         case "GET", ["v1", "share", "status"]:
-            return status(executor)
+            return board.status(executor)
         case "PUT", ["v1", "share", "policy"]:
-            executor.set_policy(msgspec.convert(body, PolicyChange).policy)
-            return status(executor)
+            executor.set_policy(msgspec.convert(body, board.PolicyChange).policy)
+            return board.status(executor)
         case "GET", ["v1", "share", "squads"]:
-            return {"squads": executor.record.squads(int(query.get("after", "0")))}
+            return board.squads(executor, int(query.get("after", "0")))
         case "GET", ["v1", "share", "timeline"]:
-            since = executor.now_ms() - float(query.get("window", "5000"))
-            spans, weights = executor.record.timeline(since)
-            return {"now_ms": executor.now_ms(), "spans": spans, "weights": weights}
+            return board.timeline(executor, float(query.get("window", "5000")))
         case "POST", ["v1", "share", "feedback"]:
-            return say(executor, msgspec.convert(body, Feedback))
+            return board.say(executor, msgspec.convert(body, board.Feedback))
     raise NotFound(f"nothing at {method} {url.path}", remedy="See docs/share.md for the daemon's API.")
-
-
-def status(executor: Executor) -> dict[str, Any]:
-    """The device at a glance."""
-    tuner = executor.tuner
-    now = executor.now_ms()
-    waiting = executor.waiting()
-    per_segment = 1000.0 * executor.overhead_ms / max(executor.dispatched, 1)
-    return {
-        "device": executor.config.name,
-        "policy": tuner.policy,
-        "automatic": tuner.automatic,
-        "ready": executor.ready(),
-        "cores": executor.cores,
-        "scheduler_us_per_segment": round(per_segment, 2),
-        "tenants": [
-            {
-                "name": name,
-                "waiting": waiting[name],
-                "weight": round(tuner.weights[name], 4),
-                "target_ms": round(tuner.target_ms(name, now), 3),
-                "attained": round(tuner.standing[name].actual, 4) if name in tuner.standing else None,
-                "risk": round(tuner.standing[name].risk, 3) if name in tuner.standing else None,
-                "answered": len(executor.record.answers(name, now - 10_000.0)),
-                "starts": executor.starts(name),
-            }
-            for name in waiting
-        ],
-    }
-
-
-def say(executor: Executor, given: Feedback) -> dict[str, Any]:
-    """Take a tenant's word about its speed."""
-    tenant, word = given.tenant, given.word
-    if tenant not in executor.waiting():
-        raise NotFound(f"no tenant '{tenant}' on this device")
-    if word not in WORDS:
-        raise InvalidInput(f"'{word}' is not feedback", remedy=f"Say one of: {', '.join(WORDS)}.")
-    before = executor.tuner.target_ms(tenant, executor.now_ms())
-    executor.tuner.say(Said(tenant, word, executor.now_ms()))  # type: ignore[arg-type]
-    return {"tenant": tenant, "before_ms": before, "target_ms": executor.tuner.target_ms(tenant, executor.now_ms())}
 
 
 def to_array(tensor: Tensor) -> Any:

@@ -1,16 +1,19 @@
 """What the executor learns while it runs: corrections of predictions, rho, weights, targets, the policy in force.
 
 Pure parts come from `share`; this keeps their state. `tick` closes a window about once a second; the time-series
-database stays out of the squad loop. Only the executor's thread writes.
+database stays out of the squad loop. Only the executor's thread writes, except for what people say: that may come
+from any thread and is handed to `keep` at once, so that it survives the process.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from dure.device.config import AUTO, DeviceConfig
 from dure.device.record import Record, WeightPoint
+from dure.model.errors import InvalidInput
 from dure.share import feedback, predict, weights
 from dure.share.choose import Choice, Mood, choose
 from dure.share.interference import App, Observation, empty_book
@@ -23,18 +26,47 @@ BATCH = 32
 NO_TARGET_MS = 1e6
 
 
+def wall_ms() -> float:
+    return time.time() * 1000.0
+
+
+class Spoken:
+    """What people said, on a clock that outlives the process. `keep` stores it; the default forgets it at the end."""
+
+    def __init__(
+        self,
+        clock_ms: Callable[[], float] = wall_ms,
+        said: Sequence[feedback.Said] = (),
+        keep: Callable[[tuple[feedback.Said, ...]], None] | None = None,
+    ) -> None:
+        self._lock = threading.Lock()
+        self._clock_ms = clock_ms
+        self._said = tuple(said)
+        self._keep = keep
+
+    def target_ms(self, base_ms: float, tenant: str) -> float:
+        """The promised latency, moved by what was said within the last hour."""
+        return feedback.target_ms(base_ms, self._said, tenant, self._clock_ms()) if self._said else base_ms
+
+    def say(self, tenant: str, word: feedback.Word) -> None:
+        now_ms = self._clock_ms()
+        with self._lock:
+            self._said = feedback.kept((*self._said, feedback.Said(tenant, word, now_ms)), now_ms)
+            if self._keep is not None:
+                self._keep(self._said)
+
+
 class Tuner:
     """State of one device's learning."""
 
-    def __init__(self, config: DeviceConfig, record: Record) -> None:
+    def __init__(self, config: DeviceConfig, record: Record, spoken: Spoken | None = None) -> None:
         self._config = {t.name: t for t in config.tenants}
         self._goals = config.goals
         self._record = record
-        self._lock = threading.Lock()
+        self.spoken = spoken or Spoken()
         self._corrections = {name: predict.Correction() for name in self._config}
         self._apps = {name: App(t.model) for name, t in self._config.items()}
         self._seen: list[Observation] = []
-        self._said: tuple[feedback.Said, ...] = ()
         self._closed_ms = 0.0
         self._fixed = None if config.policy == AUTO else config.policy
         self._choice = Choice(config.goals.otherwise)
@@ -51,8 +83,13 @@ class Tuner:
     def automatic(self) -> bool:
         return self._fixed is None
 
-    def fix(self, policy: str | None) -> None:
-        self._fixed = policy
+    def set_policy(self, name: str, known: Collection[str]) -> None:
+        """Fix a policy, or let the goals choose (`auto`)."""
+        if name != AUTO and name not in known:
+            raise InvalidInput(
+                f"no sharing policy '{name[:80]}'", remedy=f"Known: {AUTO}, {', '.join(sorted(known))}."
+            )
+        self._fixed = None if name == AUTO else name
 
     def app(self, tenant: str) -> App:
         return self._apps[tenant]
@@ -61,31 +98,37 @@ class Tuner:
         factor = self._corrections[tenant].factor
         return [ms * factor for ms in segments_ms]
 
-    def target_ms(self, tenant: str, now_ms: float) -> float:
+    def target_ms(self, tenant: str) -> float:
         """The latency promised now, moved by what people said."""
         base = self._config[tenant].promise.latency_ms
-        if base is None:
-            return NO_TARGET_MS
-        return feedback.target_ms(base, self._said, tenant, now_ms) if self._said else base
+        return NO_TARGET_MS if base is None else self.spoken.target_ms(base, tenant)
 
-    def say(self, said: feedback.Said) -> None:
-        with self._lock:
-            self._said = feedback.kept((*self._said, said), said.at_ms)
+    def say(self, tenant: str, word: feedback.Word) -> None:
+        self.spoken.say(tenant, word)
 
-    def said(self, now_ms: float) -> tuple[feedback.Said, ...]:
-        return feedback.kept(self._said, now_ms)
+    def inherit(self, before: Tuner) -> None:
+        """Go on with what another tuner of this device has learnt of those tenants that are still here."""
+        self.book, self._fixed, self._choice = before.book, before._fixed, before._choice
+        for name in self._config.keys() & before._config.keys():
+            self.weights[name] = before.weights[name]
+            self._corrections[name] = before._corrections[name]
 
-    def learn(self, tenant: str, neighbours: Sequence[str], share: float, alone_ms: float, spent_ms: float) -> None:
-        """One member's part of a squad has ended."""
+    def learn(
+        self, tenant: str, beside: Sequence[tuple[str, float]], share: float, alone_ms: float, spent_ms: float
+    ) -> None:
+        """One member's part of a squad has ended; `beside` names its neighbours and their parts of the device.
+
+        What several neighbours did together is put down to each in equal parts.
+        """
         if alone_ms <= 0.0 or spent_ms <= 0.0:
             return
-        if not neighbours:
+        if not beside:
             self._corrections[tenant] = predict.observe(self._corrections[tenant], alone_ms, spent_ms)
             return
         expected = predict.corrected_ms(alone_ms, self._corrections[tenant])
-        for other in neighbours[:1]:
-            speed = min(expected / spent_ms, 1.0)
-            self._seen.append(Observation(self.app(tenant), self.app(other), share, max(1.0 - share, share), speed))
+        speed = min(expected / spent_ms, 1.0) ** (1.0 / len(beside))
+        for other, theirs in beside:
+            self._seen.append(Observation(self.app(tenant), self.app(other), share, theirs, speed))
         if len(self._seen) >= BATCH:
             self.book = self.book.learn(self._seen)
             self._seen = []

@@ -6,6 +6,7 @@ the end; after a crash they are a little behind the store, which is what reconci
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 
@@ -13,10 +14,13 @@ import msgspec
 import structlog
 
 from dure.adapters.clock import RealClock, ScaledClock
-from dure.adapters.memory.stream import arrivals, standing
+from dure.adapters.memory.stream import arrivals, small_services, standing
+from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.store import SqlStore, open_store
 from dure.agent.identity import fetch_identity
+from dure.embedded.demo import Stage
 from dure.embedded.members import Members
+from dure.embedded.sharing import SharedFleet
 from dure.embedded.world import EmbeddedWorld
 from dure.model.catalogue import Catalogue
 from dure.model.errors import DureError, InvalidInput
@@ -29,6 +33,12 @@ BACKLOG_S = 3 * HOUR_S
 # Real seconds between two turns of the loop, and between two saves.
 TURN_S = 0.25
 SAVE_S = 5.0
+# Real seconds until the shared devices play for the first time (the server must be up), and between two turns.
+SHARE_AFTER_S = 2.0
+SHARE_S = 1.0
+# The imitated world never gets further ahead of the loop than this in one turn. A report may then be two turns old
+# before it counts as stale (300 s), however slow the machine.
+LEASH_S = 120.0
 
 _log = structlog.get_logger("dure.embedded")
 
@@ -50,13 +60,15 @@ class LiveFleet:
         state.mkdir(parents=True, exist_ok=True)
         self._file = state / "world.msgpack"
         self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
+        self.samples = SqliteMetrics(state / "metrics.db")
         self._real = RealClock()
         saved = self._load()
         self.members = Members(fleet, catalogue, self.store, self._real, fetch_identity(state / "agent.id"))
         if self.members.outside:
             # Real clusters live in real time, and their owner's workloads are all there is.
             speed, saved = 1.0, None
-        self.clock = ScaledClock(speed, saved.now_s if saved else self._real.now())
+        leash_s = math.inf if self.members.outside else LEASH_S
+        self.clock = ScaledClock(speed, saved.now_s if saved else self._real.now(), leash_s)
         self.resumed = saved is not None
         self.fleet, self.catalogue, self.seed = fleet, catalogue, seed
         self.world = EmbeddedWorld(
@@ -67,7 +79,12 @@ class LiveFleet:
             self._restore(saved)
         if not self.members.outside:
             self.world.submit(standing(fleet, catalogue))
+            if fleet.demo:
+                self.world.submit(small_services(fleet, catalogue))
+        self.shares = SharedFleet(self.store, self.clock.now, self._real.now, seed)
+        self._stage = Stage(state, self.world, fleet, catalogue)
         self._thread = threading.Thread(target=self._run, name="dure-loop", daemon=True)
+        self._sharing = threading.Thread(target=self._share, name="dure-share", daemon=True)
 
     @property
     def desk(self) -> Desk:
@@ -76,6 +93,7 @@ class LiveFleet:
     def start(self) -> None:
         self.members.start()
         self._thread.start()
+        self._sharing.start()
 
     def stop(self) -> None:
         """Finish the turn that is under way, save, close."""
@@ -83,18 +101,21 @@ class LiveFleet:
         self.clock.stop()
         self._real.stop()
         self._thread.join()
+        self._sharing.join()
         self._save()
+        self.samples.close()
         self.store.close()
 
     def turn(self) -> None:
         """What has arrived is submitted; agents and plane turn once. One bad turn must not end the loop."""
         try:
-            now_s = self.clock.now()
+            now_s = self.clock.beat()
             if self.members.outside:
                 self.world.nudge()
             else:
                 arrived = arrivals(self.fleet, self.catalogue, self.seed, self._fed_until_s, now_s)
                 self.world.submit([workload for _, workload in arrived])
+                self._stage.turn(now_s)
             self._fed_until_s = now_s
             self.world.step()
         except DureError as error:
@@ -109,6 +130,15 @@ class LiveFleet:
                 next_save_s = self._real.now() + SAVE_S
             if not self._real.wait(TURN_S):
                 return
+
+    def _share(self) -> None:
+        wait_s = SHARE_AFTER_S
+        while self._real.wait(wait_s):
+            wait_s = SHARE_S
+            try:
+                self.shares.turn()
+            except DureError as error:
+                _log.warning("shared devices wait for the next turn", error=str(error))
 
     def _save(self) -> None:
         clusters = {name: cluster.save() for name, cluster in self.world.clusters.items()}

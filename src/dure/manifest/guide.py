@@ -20,6 +20,7 @@ a running Dure.
 ```
 dure lint manifests/                  every YAML and JSON file below a folder
 kubectl get so,hpa -A -o yaml | dure lint -
+dure lint --cluster --context prod    what is in a live cluster (reads only); --kubeconfig FILE as with kubectl
 dure lint --fix scaledobject.yaml     mend what is safe to mend; the rest of the file stays as it is
 dure lint --json manifests/           a list of {code, severity, file, line, path, message, why, fix}
 dure lint --format sarif .            for code scanning; --format github for annotations of a pull request
@@ -29,6 +30,11 @@ dure lint --explain DURE001           one rule with an example
 
 Exit codes: 0 nothing found, 1 findings, 2 wrong input. An object that is as it should be says so itself:
 `metadata.annotations: {dure.dev/lint-ignore: "DURE009, DURE018"}`.
+
+With `--cluster` the objects are read from the API server and named as `kubectl get` would name them
+(`scaledobjects/prod/chat`); lines are those of their YAML. What a controller made for another object, and numbers of
+replicas, which an autoscaler may have set, are not judged. Kinds that the account may not list are named on standard
+error.
 
 An **error** does not work or does harm; a **warning** works otherwise than its author will expect. Rules need
 evidence: what the files at hand cannot show (a node class or a Service kept elsewhere) is not reported.

@@ -107,7 +107,11 @@ class PodPhase(enum.StrEnum):
 
     @property
     def ended(self) -> bool:
-        return self in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+        return self in _ENDED
+
+
+# Asked for every pod in every turn of an agent.
+_ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 class Pod(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,7 +1,8 @@
 """Everything Dure can decide, each with its reasons and, where money moves, its bill.
 
-`place` answers Place, Hold, Move, Reclaim and Reweigh; `pack` Bind, Hold, Resize and Evict; `scale` ScaleReplicas and
-ScaleNodes; `share` ShareSquad; `route` RouteJob. Decisions are values: nothing has happened yet when one exists.
+`place` answers Place, Hold, Move, Reclaim and Reweigh; `pack` Bind, Hold, Resize and Evict; `scale` ScaleReplicas,
+Reallocate and ScaleNodes; `share` ShareSquad; `route` RouteJob. Decisions are values: nothing has happened yet when
+one exists.
 """
 
 from __future__ import annotations
@@ -84,6 +85,19 @@ class ScaleReplicas(msgspec.Struct, frozen=True, tag_field="kind", tag="scale-re
     reason: str
 
 
+class Reallocate(msgspec.Struct, frozen=True, tag_field="kind", tag="reallocate"):
+    """A step of a plan that gives devices to other services of a group; `standing` says how the whole stands."""
+
+    group: str
+    plan: str
+    workload: str
+    standing: str
+    number: int
+    phase: str
+    replicas: int
+    reason: str
+
+
 class ScaleNodes(msgspec.Struct, frozen=True, tag_field="kind", tag="scale-nodes"):
     cluster: str
     pool: str
@@ -142,6 +156,7 @@ Decision: TypeAlias = (
     | Evict
     | Resize
     | ScaleReplicas
+    | Reallocate
     | ScaleNodes
     | ShareSquad
     | RouteJob

@@ -35,10 +35,14 @@ class Reason(enum.StrEnum):
     WAITING_FOR_CHECKPOINT = "WaitingForCheckpoint"
     WAITING_FOR_WARM_UP = "WaitingForWarmUp"
     MOVE_NOT_WORTH_IT = "MoveNotWorthIt"
+    MOVED = "Moved"
+    DEADLINE_AT_RISK = "DeadlineAtRisk"
     SPOT_RECLAIMED = "SpotReclaimed"
     CLUSTER_UNREACHABLE = "ClusterUnreachable"
     STALE_FIGURES = "StaleFigures"
     POLICY_PAUSED = "PolicyPaused"
+    POLICY_FORBIDS = "PolicyForbids"
+    POLICY_WAITS = "PolicyWaits"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     SELECTOR_MISMATCH = "SelectorMismatch"
     SHARE_MODE_NOT_OFFERED = "ShareModeNotOffered"
@@ -74,10 +78,14 @@ REMEDIES: dict[Reason, str] = {
     Reason.WAITING_FOR_CHECKPOINT: "Nothing to do; the move follows the next checkpoint.",
     Reason.WAITING_FOR_WARM_UP: "Nothing to do; the replacement is loading the model.",
     Reason.MOVE_NOT_WORTH_IT: "Nothing to do; the saving is below the threshold of the policy.",
+    Reason.MOVED: "Nothing to do; it goes on in a cheaper home from its last checkpoint.",
+    Reason.DEADLINE_AT_RISK: "Nothing to do; it leaves spot for a home that is not taken back while there is time.",
     Reason.SPOT_RECLAIMED: "The provider took the node back; the workload is queued again by itself.",
     Reason.CLUSTER_UNREACHABLE: "Check that the cluster's agent runs and reaches the plane: dure get clusters",
     Reason.STALE_FIGURES: "Check the agent's clock and connection: dure get clusters",
     Reason.POLICY_PAUSED: "Apply the policy again with paused: false.",
+    Reason.POLICY_FORBIDS: "Change the placement policy (dure policy show) if it should be allowed.",
+    Reason.POLICY_WAITS: "The fleet's own placement policy took none of the possible homes; ask its author.",
     Reason.TAINT_NOT_TOLERATED: "Add a toleration to the pod template or remove the taint.",
     Reason.SELECTOR_MISMATCH: "Correct the node selector or label the nodes.",
     Reason.SHARE_MODE_NOT_OFFERED: "Offer the share mode on the pool (share: [...]) or ask for whole devices.",

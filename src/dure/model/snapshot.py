@@ -13,6 +13,7 @@ import msgspec
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterInfo, VNodePool
 from dure.model.money import Rates
+from dure.model.once import once
 from dure.model.policy import Policy, Verb
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant, TenantUsage
@@ -48,23 +49,42 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 def digest(snapshot: Snapshot) -> str:
     """A short name for this very world; two snapshots share it only if a decision could not tell them apart."""
-    body = msgspec.structs.replace(snapshot, catalogue=_NO_CATALOGUE)
-    made = hashlib.blake2b(_ENCODER.encode(body), digest_size=12)
+    made = hashlib.blake2b(digest_size=12)
+    # What is large and rarely another from one turn to the next is hashed once.
+    small = msgspec.structs.replace(snapshot, catalogue=_NO_CATALOGUE, tariffs=(), carbon=(), records=())
+    made.update(_ENCODER.encode(small))
     made.update(_catalogue_digest(snapshot.catalogue))
+    made.update(_series_digest(snapshot.tariffs, snapshot.carbon))
+    made.update(_records_digest(snapshot.records))
     return made.hexdigest()
 
 
+@once
 def _catalogue_digest(catalogue: Catalogue) -> bytes:
-    """Of classes and models (templates are for people). The same object is hashed once: it never changes."""
-    if _hashed.get("catalogue") is not catalogue:
-        body = msgspec.structs.replace(catalogue, templates={})
-        _hashed["catalogue"] = catalogue
-        _hashed["digest"] = hashlib.blake2b(_ENCODER.encode(body), digest_size=12).digest()
-    found = _hashed["digest"]
-    assert isinstance(found, bytes)
-    return found
+    """Of classes and models (templates are for people)."""
+    return _hashed(msgspec.structs.replace(catalogue, templates={}))
 
 
-_ENCODER = msgspec.msgpack.Encoder(order="sorted")
+@once
+def _series_digest(tariffs: tuple[Tariff, ...], carbon: tuple[CarbonSeries, ...]) -> bytes:
+    return _hashed((tariffs, carbon))
+
+
+def _records_digest(records: tuple[WorkloadRecord, ...]) -> bytes:
+    """Those of the last turn that are the very same objects keep their hash."""
+    global _known
+    known, fresh = _known, {}
+    for record in records:
+        kept = known.get(record.uid)
+        fresh[record.uid] = kept if kept is not None and kept[0] is record else (record, _hashed(record))
+    _known = fresh
+    return _hashed([made for _, made in fresh.values()])
+
+
+def _hashed(body: object) -> bytes:
+    return hashlib.blake2b(_ENCODER.encode(body), digest_size=12).digest()
+
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 _NO_CATALOGUE = Catalogue(classes={})
-_hashed: dict[str, Catalogue | bytes] = {}
+_known: dict[str, tuple[WorkloadRecord, bytes]] = {}

@@ -100,11 +100,16 @@ class Phase(enum.StrEnum):
 
     @property
     def ended(self) -> bool:
-        return self in (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
+        return self in _ENDED
 
     @property
     def waits(self) -> bool:
-        return self in (Phase.PENDING, Phase.HELD)
+        return self in _WAITS
+
+
+# Asked for every workload in every turn of the loop, and an enum looks its members up slowly.
+_ENDED = (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
+_WAITS = (Phase.PENDING, Phase.HELD)
 
 
 class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,6 +135,9 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     left; only then may the workload get another home. Money and carbon are accrued up to `billed_until_s`, so that
     no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes; None is
     unknown, which is not the same as none. `look_again_s` is until when a hold stands without being asked again.
+
+    A move: `incoming` is a serving's next home while it warms up beside the present one; `moving_to` is where a
+    training goes once it has left; `moved_s` is when the last move began.
     """
 
     phase: Phase = Phase.PENDING
@@ -152,6 +160,9 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     requests_before: int | None = None
     requests_good_before: int | None = None
     message: str = ""
+    incoming: Placement | None = None
+    moving_to: str = ""
+    moved_s: Instant | None = None
 
 
 class WorkloadRecord(msgspec.Struct, frozen=True):

@@ -35,10 +35,13 @@ def pack(
 
 
 def gangs(pods: Iterable[Pod]) -> list[list[Pod]]:
-    """Pending pods by gang, most urgent first, then the oldest; a replica of a serving workload stands alone."""
+    """Pending pods by gang, most urgent first, then the oldest; a replica of a serving workload stands alone.
+
+    One that was told to go before it got a seat gets none.
+    """
     groups: dict[tuple[str, int] | str, list[Pod]] = {}
     for pod in pods:
-        if pod.phase is PodPhase.PENDING and not pod.node:
+        if pod.phase is PodPhase.PENDING and not pod.node and not pod.leaving:
             key = (pod.workload, pod.generation) if pod.workload and pod.gang > 1 else pod.name
             groups.setdefault(key, []).append(pod)
     for group in groups.values():

@@ -51,7 +51,7 @@ class Survey:
                 continue
             pods = tuple(holders.get(node.name, ()))
             before = self._known.get(node.name)
-            same = before is not None and before[0] == node and before[1] == pods
+            same = before is not None and (before[0] is node or before[0] == node) and before[1] == pods
             entry = before if before is not None and same else (node, pods, self._figures(node, pods))
             known[node.name] = entry
             by_pool[node.pool].append(entry[2])

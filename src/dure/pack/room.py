@@ -85,13 +85,16 @@ class NodeRoom:
         return sum(1 for room in self.devices.values() if room.empty and room.device.healthy)
 
     def take(self, pod: Pod, parts: Iterable[Slice]) -> None:
+        """A device that is no longer there (its owner has cut the node in another way) has nothing to lose."""
         for part in parts:
-            self.devices[part.device].take(part, pod)
+            if part.device in self.devices:
+                self.devices[part.device].take(part, pod)
         self._shift(pod, 1)
 
     def give_back(self, pod: Pod, parts: Iterable[Slice]) -> None:
         for part in parts:
-            self.devices[part.device].give_back(part, pod)
+            if part.device in self.devices:
+                self.devices[part.device].give_back(part, pod)
         self._shift(pod, -1)
 
     def admits(self, pod: Pod) -> bool:

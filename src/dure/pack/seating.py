@@ -72,7 +72,7 @@ def seat_gang(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | N
             seat.room.take(seat.pod, seat.parts)
         return [seat] if seat is not None else None
     for domain in _domains(rooms, [term.topology for term in gang[0].rules.together]):
-        seats = _seat_within(gang, world, domain)
+        seats = _seat_within(gang, world, domain) if _roomy(domain, gang) else None
         if seats is not None:
             return seats
     return None
@@ -97,6 +97,12 @@ def _domains(rooms: Rooms, topologies: Sequence[str] = ()) -> list[Rooms]:
                 parts.setdefault(label, {})[key] = room
         found.extend(sorted(parts.values(), key=_free_devices))
     return [*found, rooms]
+
+
+def _roomy(rooms: Rooms, gang: Sequence[Pod]) -> bool:
+    """Whether there are enough free whole devices at all: most of the domains that cannot hold a gang fail here."""
+    wanted = sum(pod.demand.devices for pod in gang)
+    return wanted == 0 or sum(room.free_whole for room in rooms.values()) >= wanted
 
 
 def _free_devices(rooms: Rooms) -> tuple[int, int]:

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from dure.model.snapshot import Snapshot
-from dure.model.units import HOUR_S, WHOLE_MILLI, Milli
+from dure.model.units import HOUR_S, WHOLE_MILLI, Milli, Seconds
 from dure.model.workload import WorkloadRecord
 from dure.place.bill import drain_of
 from dure.place.candidate import Candidate, Cycle, device_need, expected_end
@@ -23,6 +23,7 @@ from dure.place.instance import Floats, Instance, Ints, Longs, instance
 
 # Larger than any pool, small enough that sums stay in 32 bits.
 UNLIMITED = 2**30
+_NOTHING: Floats = np.empty(0)
 # An admitted workload that is dropped costs this many times its dearest option, others only a little more.
 ADMITTED, WAITING = 1e4, 4.0
 
@@ -77,8 +78,6 @@ def wishes(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...] | None:
         for record, candidates, wish in zip(batch.records, batch.candidates, found, strict=True)
         if wish is not None
     ]
-    if any(candidate.now_clash is not None for _, candidate, _ in chosen):
-        return None
     return found if build.goes_together(chosen) else None
 
 
@@ -140,7 +139,10 @@ class _Build:
         return best[1] if best is not None else None
 
     def goes_together(self, chosen: list[tuple[WorkloadRecord, Candidate, int]]) -> bool:
-        """Whether the room of now, the quotas and the budgets are enough for all, whenever they start."""
+        """Whether the quotas, the budgets and the room are enough for all, whenever they start.
+
+        The room of now is looked at first; what running ones should give back until then only where it is too small.
+        """
         pools: Counter[tuple[str, str]] = Counter()
         hosts: Counter[tuple[str, str, int]] = Counter()
         quotas: Counter[tuple[str, str]] = Counter()
@@ -159,19 +161,34 @@ class _Build:
                 spent[tenant] = spent.get(tenant, np.zeros(2)) + drain_of(candidate.quote)[start]
         rooms = self.cycle.rooms
         return (
-            all(units <= rooms[key].free_milli for key, units in pools.items())
-            and all(
-                rooms[cluster, pool].unbooted or units <= rooms[cluster, pool].host(resource)
-                for (cluster, pool, resource), units in hosts.items()
-            )
-            and all(units <= self._quota_left(*key) for key, units in quotas.items())
+            all(units <= self._quota_left(*key) for key, units in quotas.items())
             and all(bool((taken <= self._left(tenant)).all()) for tenant, taken in spent.items())
+            and (
+                (
+                    all(units <= rooms[key].free_milli for key, units in pools.items())
+                    and all(
+                        rooms[cluster, pool].unbooted or units <= rooms[cluster, pool].host(resource)
+                        for (cluster, pool, resource), units in hosts.items()
+                    )
+                )
+                or self._fit_by_hour(chosen)
+            )
         )
+
+    def _fit_by_hour(self, chosen: list[tuple[WorkloadRecord, Candidate, int]]) -> bool:
+        taken = np.zeros((len(self.rows), self.hours, 3), np.int64)
+        for _, candidate, start in chosen:
+            assert candidate.quote is not None
+            pool = candidate.option.pool
+            span = self._span(candidate.quote.starts[start : start + 1], candidate.quote.run_s)
+            begin, hours = int(span[0][0]), int(span[1][0])
+            taken[self.rows[pool.cluster, pool.name], begin : begin + hours] += self._units(candidate)
+        return bool((taken <= self._capacity()[: len(self.rows)]).all())
 
     def _open(self, candidate: Candidate) -> tuple[int, Floats]:
         """From which start on a candidate may be chosen, and what those starts steer by."""
         if candidate.clash is not None or candidate.quote is None:
-            return 0, np.empty(0)
+            return 0, _NOTHING
         steer = self.cycle.steer(candidate)
         begin = 1 if candidate.now_clash is not None else 0
         return begin, steer[begin:]
@@ -179,16 +196,21 @@ class _Build:
     def _columns(self, record: WorkloadRecord, candidate: Candidate) -> Ints:
         assert candidate.quote is not None
         pool = candidate.option.pool
-        begin_h = candidate.quote.starts / HOUR_S - self.base_h
-        start = np.clip(np.floor(begin_h), 0, self.hours - 1)
-        end = np.minimum(np.ceil(begin_h + candidate.quote.run_s / HOUR_S), self.hours)
+        start, hours = self._span(candidate.quote.starts, candidate.quote.run_s)
         table = np.empty((len(start), 5), np.int32)
         table[:, 0] = self.rows[pool.cluster, pool.name]
         table[:, 1] = self._quota(record, pool.class_name)
         table[:, 2] = start
-        table[:, 3] = np.maximum(1, end - start)
+        table[:, 3] = hours
         table[:, 4] = self._need(candidate)
         return table
+
+    def _span(self, starts: Floats, run_s: Seconds) -> tuple[Floats, Floats]:
+        """The first hour that each start touches, and how many of them."""
+        begin_h = starts / HOUR_S - self.base_h
+        start = np.clip(np.floor(begin_h), 0, self.hours - 1)
+        end = np.minimum(np.ceil(begin_h + run_s / HOUR_S), self.hours)
+        return start, np.maximum(1, end - start)
 
     def _need(self, candidate: Candidate) -> int:
         return self.needs.setdefault(self._units(candidate), len(self.needs))

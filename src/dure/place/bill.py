@@ -57,14 +57,25 @@ class Quote(msgspec.Struct, frozen=True):
         doubt = settings.wait_charge_per_day + settings.forecast_margin_per_day
         wait = doubt * (self.direct + self.energy) * np.maximum(0.0, self.starts - now_s) / DAY_S
         reuse = self.warm_saved + self.data_saved
+        total = self.total + self._wished(settings) if settings.weighted else self.total
         return np.asarray(
-            self.total
+            total
             + (weights.slo - 1) * self.sla
             - (weights.locality - 1) * reuse
             + (congestion - 1) * self.direct
             + wait
             # Equal money is decided by carbon: a gram weighs a thousandth of a micro.
             + 1e-3 * self.grams
+        )
+
+    def _wished(self, settings: PlaceSettings) -> Floats:
+        """What the owner's weights add to the terms in the choice."""
+        return np.asarray(
+            (settings.money_weight - 1) * (self.direct + self.energy + self.migration)
+            + (settings.carbon_weight - 1) * self.carbon
+            + (settings.sla_weight - 1) * self.sla
+            + (settings.rework_weight - 1) * self.rework
+            - (settings.reuse_weight - 1) * (self.warm_saved + self.data_saved)
         )
 
     def bill(self, at: int) -> Bill:
@@ -104,6 +115,9 @@ def quote(
     price = direct_price(series.price, devices, starts, ends)
     per_late_s = settings.late_hour_factor * price / max(run_s, 1.0)
     sla = lateness(workload, settings, submitted_s, starts, run_s, per_late_s)
+    if chance := reclaim_chance(option, run_s):
+        loss_s = reclaim_loss(workload, option, run_s, snapshot.catalogue.load_s(workload.model))
+        sla = sla + chance * price * deadline_risk(workload, settings, submitted_s, starts, run_s, loss_s)
     if misses := latency_misses(workload, option.cluster.latency_ms):
         sla = sla + settings.latency_miss_factor * price * misses
     cold_s = snapshot.catalogue.load_s(workload.model) if option.pool.warm.get(workload.model, 0) > 0 else 0.0
@@ -191,6 +205,27 @@ def lateness(
     for factor, chance in zip((settings.duration_low, 1.0, settings.duration_high), QUANTILE_CHANCE, strict=True):
         late += chance * np.maximum(0.0, starts + factor * run_s - due_s)
     return late * per_late_s
+
+
+def reclaim_chance(option: Option, run_s: Seconds) -> float:
+    """That a node of the pool is taken back at least once in this time."""
+    per_hour = option.tariff.reclaim_per_hour if option.pool.capacity is Capacity.SPOT else 0.0
+    return float(1.0 - (1.0 - min(0.99, per_hour)) ** (run_s / HOUR_S))
+
+
+def reclaim_loss(workload: Workload, option: Option, run_s: Seconds, load_s: Seconds) -> Seconds:
+    """Time that one reclaim takes: what was not safe yet, and a start elsewhere."""
+    return min(workload.checkpoint_s or run_s, run_s) + load_s + option.pool.boot_s
+
+
+def deadline_risk(
+    workload: Workload, settings: PlaceSettings, submitted_s: Instant, starts: Floats, run_s: Seconds, loss_s: Seconds
+) -> Floats:
+    """The guard's price in multiples of the run's: where a reclaim would leave no time to start again elsewhere."""
+    if workload.deadline_s is None:
+        return np.zeros_like(starts)
+    slack_s = submitted_s + workload.deadline_s - starts - settings.careful * run_s
+    return np.where(slack_s < 2 * loss_s, settings.spot_late_factor, 0.0)
 
 
 def latency_misses(workload: Workload, network_ms: float) -> float:

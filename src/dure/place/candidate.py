@@ -8,6 +8,7 @@ run would end before the deadline.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -15,8 +16,9 @@ import numpy as np
 from dure.model.bill import Bill
 from dure.model.demand import Demand, on_class
 from dure.model.policy import Verb
-from dure.model.reason import Verdict
+from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
+from dure.model.tariff import Capacity
 from dure.model.tenant import Budget, Tenant, TenantUsage
 from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Milli
 from dure.model.workload import WorkloadRecord, WorkloadType
@@ -27,6 +29,7 @@ from dure.place.instance import Floats
 from dure.place.option import Option, World, options, world_of
 from dure.place.room import PoolRoom
 from dure.place.settings import PlaceSettings, settings_of
+from dure.place.spread import OnSpot, held_on_spot, share_of, spread
 
 NO_BUDGET = Budget()
 
@@ -65,6 +68,7 @@ class Cycle:
         self.tenants = {tenant.name: tenant for tenant in snapshot.tenants}
         self.usage = {usage.tenant: usage for usage in snapshot.usage}
         self._steers: dict[int, tuple[Candidate, Floats]] = {}
+        self._on_spot: OnSpot | None = None
 
     def steer(self, candidate: Candidate) -> Floats:
         """What each start of a priced candidate is chosen by; worked out once."""
@@ -96,6 +100,8 @@ class Cycle:
         clash = static_clash(spec, option, demand, self.snapshot) or isolation_clash(
             option, self.tenant(spec.tenant), demand
         )
+        if clash is None and not self.settings.spot and option.pool.capacity is Capacity.SPOT:
+            clash = Verdict(option.where, Reason.POLICY_FORBIDS, "no spot", f"{option.where} is spot")
         if clash is not None:
             return Candidate(option, demand, None, clash)
         room = self.rooms[option.pool.cluster, option.pool.name]
@@ -110,8 +116,15 @@ class Cycle:
         priced = quote(
             spec, option, self.snapshot, self.settings, record.status.submitted_s, starts, done_s=record.status.done_s
         )
+        if option.pool.capacity is Capacity.SPOT:
+            priced = spread(priced, self._spot_share(spec.tenant, option))
         candidate = Candidate(option, demand, priced, None)
         return msgspec.structs.replace(candidate, now_clash=self.now_clash(record, candidate))
+
+    def _spot_share(self, tenant: str, option: Option) -> float:
+        if self._on_spot is None:
+            self._on_spot = held_on_spot(self.snapshot.records)
+        return share_of(self._on_spot, tenant, (option.pool.cluster, option.pool.name))
 
     def now_clash(self, record: WorkloadRecord, candidate: Candidate) -> Verdict | None:
         """Quota, budgets and room as they are at this point of the cycle."""
@@ -131,8 +144,10 @@ class Cycle:
             return np.array([option.start_s])
         due_s = record.status.submitted_s + spec.deadline_s
         slow_s = self.settings.duration_high * run_time(spec, option.speed, record.status.done_s)
-        hours = (now_s // HOUR_S + np.arange(1, self.settings.horizon_h)) * HOUR_S
+        hours = _full_hours(int(now_s // HOUR_S), self.settings.horizon_h)
         later = hours[(hours > option.start_s) & (hours + slow_s <= due_s)]
+        if self.settings.longest_wait_h:
+            later = later[later <= record.status.submitted_s + self.settings.longest_wait_h * HOUR_S]
         return np.concatenate([[option.start_s], later])
 
     def _may_wait(self, record: WorkloadRecord) -> bool:
@@ -152,6 +167,11 @@ class Cycle:
             spent_micros=usage.spent_micros + max(0, bill.direct + bill.energy),
             carbon_g=usage.carbon_g + bill.carbon_g,
         )
+
+
+@lru_cache(maxsize=8)
+def _full_hours(hour: int, horizon_h: int) -> Floats:
+    return np.asarray((hour + np.arange(1.0, horizon_h)) * HOUR_S)
 
 
 def device_need(candidate: Candidate) -> Milli:

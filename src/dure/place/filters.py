@@ -6,6 +6,7 @@ Asked in the order in which a person would: may it go there, could it ever fit, 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
@@ -44,10 +45,15 @@ def _class_clash(workload: Workload, option: Option) -> Verdict | None:
 
 def _region_clash(workload: Workload, option: Option) -> Verdict | None:
     region = option.cluster.region
-    if not workload.regions or any(fnmatchcase(region, glob) for glob in workload.regions):
+    if not workload.regions or _matches(region, workload.regions):
         return None
     allowed = ", ".join(workload.regions)
     return Verdict(option.where, Reason.REGION_NOT_ALLOWED, allowed, f"{option.cluster.name} is in {region}")
+
+
+@lru_cache(maxsize=1024)
+def _matches(region: str, globs: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(region, glob) for glob in globs)
 
 
 def _reach_clash(option: Option, snapshot: Snapshot) -> Verdict | None:

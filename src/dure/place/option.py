@@ -7,8 +7,9 @@ import numpy as np
 
 from dure.model.accelerator import AcceleratorProfile
 from dure.model.cluster import ClusterInfo, VNodePool
+from dure.model.once import once
 from dure.model.snapshot import Snapshot
-from dure.model.tariff import Tariff
+from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.units import Instant
 from dure.model.workload import Workload
 from dure.place.hours import CarbonIntegral, Integral, carbon_integral, weekly_integral
@@ -65,7 +66,7 @@ def world_of(snapshot: Snapshot, hours: int) -> World:
     carbon = {series.grid: series for series in snapshot.carbon}
     sums = {grid: carbon_integral(series, snapshot.now_s, hours) for grid, series in carbon.items()}
     unknown = carbon_integral(None, snapshot.now_s, hours)
-    worst = _worst(snapshot)
+    worst = _worst(snapshot.carbon)
     homes = []
     for pool in sorted(snapshot.pools, key=lambda pool: (pool.cluster, pool.name)):
         cluster, tariff = clusters.get(pool.cluster), tariffs.get((pool.cluster, pool.name))
@@ -92,11 +93,12 @@ def options(workload: Workload, world: World, start_s: Instant) -> list[Option]:
     ]  # fmt: skip
 
 
-def _worst(snapshot: Snapshot) -> float:
+@once
+def _worst(carbon: tuple[CarbonSeries, ...]) -> float:
     """The highest mean of a known grid."""
     means = [
         float(np.mean(known))
-        for series in snapshot.carbon
+        for series in carbon
         if (known := [value for value in series.g_per_kwh if value is not None])
     ]
     return max(means, default=WORST_G_PER_KWH)

@@ -50,12 +50,26 @@ def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     asleep = tuple(_asleep(record) for record in waiting if _sleeps(record, snapshot.now_s))
     awake = tuple(record for record in waiting if not _sleeps(record, snapshot.now_s))
     cycle = Cycle(snapshot, awake)
+    arrived = _arrived(cycle, awake)
+    awake = tuple(record for record in awake if record.name not in arrived)
     batch = batch_of(cycle, awake)
     chosen = wishes(cycle, batch)
     if chosen is None:
         chosen = solved(cycle, batch)
     decisions = tuple(_decision(cycle, batch, job, chosen[job]) for job in batch.order)
-    return (*decisions, *asleep, *reclaims(snapshot, decisions))
+    return (*arrived.values(), *decisions, *asleep, *reclaims(snapshot, decisions))
+
+
+def _arrived(cycle: Cycle, waiting: tuple[WorkloadRecord, ...]) -> dict[str, Place]:
+    """Those in the middle of a move get the home that they left for, while it still has room."""
+    found: dict[str, Place] = {}
+    for record in waiting:
+        if record.status.moving_to:
+            candidates = tuple(cycle.candidates(record))
+            meant = [one for one in candidates if one.where == record.status.moving_to and one.quote is not None]
+            if meant and cycle.now_clash(record, meant[0]) is None:
+                found[record.name] = placed(cycle, record, candidates, meant[0])
+    return found
 
 
 def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]:
@@ -117,7 +131,7 @@ def solved(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...]:
 def _decision(cycle: Cycle, batch: Batch, job: int, choice: Choice | None) -> Decision:
     record, candidates = batch.records[job], batch.candidates[job]
     if choice is None:
-        return Hold(record.name, _held(cycle, record, candidates))
+        return Hold(record.name, held(cycle, record, candidates))
     candidate = candidates[choice.candidate]
     if choice.start > 0:
         return _waits(cycle, record, candidates, candidate, choice.start)
@@ -126,9 +140,9 @@ def _decision(cycle: Cycle, batch: Batch, job: int, choice: Choice | None) -> De
         # The solver counts devices; whole nodes may be more broken up than that.
         other = _next_best(cycle, record, candidates)
         if other is None:
-            return Hold(record.name, _held(cycle, record, candidates))
+            return Hold(record.name, held(cycle, record, candidates))
         candidate = other
-    return _placed(cycle, record, candidates, candidate)
+    return placed(cycle, record, candidates, candidate)
 
 
 def _next_best(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> Candidate | None:
@@ -140,7 +154,7 @@ def _next_best(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate
     return min(fitting, key=lambda one: (cycle.steer(one)[0], one.where), default=None)
 
 
-def _placed(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...], candidate: Candidate) -> Place:
+def placed(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...], candidate: Candidate) -> Place:
     bill = candidate.bill(0)
     others = tuple(_not_taken(other, own, bill) for other, own in _by_cost(candidates) if other is not candidate)
     cycle.take(record, candidate, bill)
@@ -156,7 +170,7 @@ def _waits(
     possible = [bill for one, bill in _by_cost(candidates) if one.quote is not None and one.now_clash is None]
     if not possible:
         # Room may come back before the hour it is expected: no sleep.
-        return Hold(record.name, _held(cycle, record, candidates))
+        return Hold(record.name, held(cycle, record, candidates))
     now = possible[0]
     greener = now.carbon - then.carbon > now.direct + now.energy - then.direct - then.energy
     reason = Reason.WAITING_FOR_GREENER_HOUR if greener else Reason.WAITING_FOR_CHEAPER_HOUR
@@ -169,7 +183,7 @@ def _waits(
     return Hold(record.name, (verdict,), until_s=min(start_s, next_hour_s))
 
 
-def _held(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
+def held(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> tuple[Verdict, ...]:
     """One verdict per pool: what rules it out, or that others come first there."""
     verdicts = []
     for candidate in candidates:

@@ -21,6 +21,16 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     `wait_charge_per_day` is what a day of waiting costs as a share of the price, `forecast_margin_per_day` how far
     tomorrow's price may be from its forecast; a later hour has to save more than both. `exact_jobs` is the largest
     batch that goes to the exact solver. `learning` is how the adaptive weights move: rule, bandit or off.
+
+    `spot_late_factor`: a spot run that could not be begun again elsewhere in time costs this many times its price,
+    times the chance of a reclaim.
+
+    Moves: the saving on what is left must pass `move_threshold` of the bill of staying to be planned, and half of it
+    when the checkpoint has come (hysteresis); nobody moves twice within `move_cooldown_h`, at most `moves_at_once`
+    are under way and at most `moves_per_hour` begin. 0 moves at once switches moves off.
+
+    Goals of an owner: the `*_weight`s multiply the terms of the bill in the choice (never in the bill), nobody is
+    deferred beyond `longest_wait_h` after its submission (0: no such limit), `spot: false` keeps all off spot.
     """
 
     method: str = "auto"
@@ -31,12 +41,34 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     forecast_margin_per_day: float = 0.01
     late_hour_factor: float = 3.0
     latency_miss_factor: float = 4.0
+    spot_late_factor: float = 10.0
     exact_jobs: int = 6
     exact_nodes: int = 50
     ruin_jobs: int = 64
     iterations_per_job: int = 300
     move_threshold: float = 0.15
+    move_cooldown_h: float = 6.0
+    moves_at_once: int = 4
+    moves_per_hour: int = 12
     learning: str = "rule"
+    money_weight: float = 1.0
+    carbon_weight: float = 1.0
+    sla_weight: float = 1.0
+    rework_weight: float = 1.0
+    reuse_weight: float = 1.0
+    longest_wait_h: float = 0.0
+    spot: bool = True
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the owner wants the terms of a bill to count otherwise than they cost."""
+        weights = (self.money_weight, self.carbon_weight, self.sla_weight, self.rework_weight, self.reuse_weight)
+        return weights != (1.0,) * len(weights)
+
+    @property
+    def careful(self) -> float:
+        """Half way between the estimate and a slow run: guarding early is dear, guarding late is late."""
+        return (1.0 + self.duration_high) / 2
 
     def solver(self, jobs: int) -> Solver:
         """`auto`: exact for a few jobs, ruin and recreate from `ruin_jobs` on, regret and settling between."""
@@ -52,18 +84,24 @@ class PlaceSettings(msgspec.Struct, frozen=True):
         )
 
 
+OWN = "own-"
+
+
 def settings_of(policy: Policy) -> PlaceSettings:
-    """The policy's settings, checked."""
+    """The policy's settings, checked. `algorithm: own-NAME` is a policy of the owner's, with settings of its own."""
     known = PlaceSettings.__struct_fields__
-    for key in policy.settings:
-        if key not in known:
+    own = policy.algorithm.startswith(OWN)
+    values = {_snake(key): value for key, value in policy.settings.items()}
+    for key, given in zip(list(values), policy.settings, strict=True):
+        if key not in known and own:
+            del values[key]
+        elif key not in known:
             close = difflib.get_close_matches(key, known, n=1)
             raise InvalidInput(
-                f"policy {policy.name} has no setting '{key}'",
+                f"policy {policy.name} has no setting '{given}'",
                 remedy=f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(known)}",
             )
-    values = dict(policy.settings)
-    if policy.algorithm != "default":
+    if policy.algorithm != "default" and not own:
         values["method"] = policy.algorithm
     try:
         made = msgspec.convert(values, PlaceSettings)
@@ -71,10 +109,16 @@ def settings_of(policy: Policy) -> PlaceSettings:
         raise InvalidInput(f"policy {policy.name}: {error}") from error
     if made.method != "auto" and made.method not in tuple(Method):
         raise InvalidInput(
-            f"policy {policy.name}: no placement method '{made.method}'", remedy=f"Known: auto, {', '.join(Method)}"
+            f"policy {policy.name}: no placement method '{made.method}'",
+            remedy=f"Known: auto, {', '.join(Method)}, or {OWN}NAME for one of your own",
         )
     if made.learning not in tuple(Learning):
         raise InvalidInput(
             f"policy {policy.name}: no way of learning '{made.learning}'", remedy=f"Known: {', '.join(Learning)}"
         )
     return made
+
+
+def _snake(key: str) -> str:
+    """Files write `carbonWeight`, the code `carbon_weight`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from dure.model.decision import JournalEntry, Place, Reweigh
+from dure.model.event import Event
 from dure.model.policy import Verb
 from dure.model.report import Report
 from dure.model.units import HOUR_S, WHOLE_MILLI, Instant
@@ -37,6 +38,7 @@ class Learned(NamedTuple):
 
     entries: tuple[JournalEntry, ...] = ()
     settings: Mapping[str, str] = NO_SETTINGS
+    events: tuple[Event, ...] = ()
 
 
 NOTHING = Learned()

@@ -24,6 +24,8 @@ BILL_EVERY_S = 1800.0
 class Draft:
     """One record on its way to its next status, with what has to be written beside it."""
 
+    __slots__ = ("before", "charges", "entries", "status")
+
     def __init__(self, record: WorkloadRecord) -> None:
         self.before = record
         self.status = record.status
@@ -60,7 +62,8 @@ class Draft:
         ended = new.phase.ended and not old.phase.ended
         if new.generation == old.generation and new.leaving_s == old.leaving_s and not ended:
             return set()
-        return {home.cluster for home in (old.placement, new.placement) if home is not None}
+        homes = (old.placement, new.placement, old.incoming, new.incoming)
+        return {home.cluster for home in homes if home is not None}
 
     def change(self, now_s: Instant, currency: str) -> Change:
         events = _events(self.before, self.status, now_s, currency)
@@ -111,6 +114,7 @@ def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> Workloa
             requests_before=status.requests,
             requests_good_before=status.requests_good,
             message="",
+            moving_to="",
         )
     if isinstance(decision, Reclaim):
         return leave(status, now_s, decision.reason.detail, decision.reason.reason)
@@ -150,6 +154,10 @@ def _events(before: WorkloadRecord, status: WorkloadStatus, now_s: Instant, curr
     if _resized(old, status) and old.placement and status.placement:
         counts = f"{status.placement.replicas} replicas instead of {old.placement.replicas}"
         told.append(("Scaled", f"{name} gets {counts} in {where}", Level.INFO))
+    elif status.incoming is not None and old.incoming is None:
+        told.append(("Moving", f"{name} warms up in {status.incoming.cluster}/{status.incoming.pool}", Level.INFO))
+    elif old.incoming is not None and status.placement == old.incoming:
+        told.append(("Moved", f"{name} is served from {where} now", Level.INFO))
     elif status.generation != old.generation and status.placement:
         price = show(charged(status.placement.bill), currency)
         told.append(("Placed", f"{name} goes to {where}, expected at {price}", Level.INFO))

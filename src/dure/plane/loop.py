@@ -15,8 +15,11 @@ from dure.plane.adapting import Adapting
 from dure.plane.apply import Draft, decided, folded
 from dure.plane.billing import billed
 from dure.plane.bursting import Bursting
+from dure.plane.deciding import Deciding
+from dure.plane.moving import Moving
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
+from dure.plane.pooling import Pooling
 from dure.plane.shadow import Beside
 from dure.ports import Clock
 
@@ -31,15 +34,12 @@ class Plane:
     def __init__(self, observer: Observer, decide: Decide, clock: Clock, holder: str, lease_clock: Clock) -> None:
         self.observer = observer
         self.store = observer.store
-        self.decide = decide
+        self.decide = Deciding(decide, self.store)
         self.clock = clock
         self.holder = holder
         self.lease_clock = lease_clock
-        self.adapting, self.beside, self.bursting = (
-            Adapting(self.store),
-            Beside(self.store, decide),
-            Bursting(observer),
-        )
+        self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
+        self.bursting, self.pooling, self.moving = Bursting(observer), Pooling(observer), Moving(observer)
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
@@ -68,9 +68,10 @@ class Plane:
                 decisions = self.decide(snapshot)
                 self.beside.compare(snapshot, decisions)
                 decided(drafts, decisions, digest(snapshot), now_s)
-        self.bursting.act(drafts, reports, now_s)
+        self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, now_s)
+        self.moving.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
-        learned = self.adapting.close(now_s)
+        learned = self.pooling.told(self.adapting.close(now_s))
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
         try:
             lost = self.store.commit(changes, **learned._asdict(), token=token) if changes or learned.entries else ()

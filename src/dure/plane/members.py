@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from dure.model.defrag import DefragWish
+from dure.model.once import once
 from dure.model.report import Desired, Report
-from dure.model.tenant import Isolation
+from dure.model.tenant import Isolation, Tenant
 from dure.model.workload import WorkloadRecord
 from dure.plane import defrag
 from dure.ports import StorePort
@@ -24,11 +25,11 @@ class LocalPlane:
 
     def __init__(self, store: StorePort) -> None:
         self.store = store
+        # The agents of one process ask one after the other, mostly about the same records.
+        self._wanted = once(wanted_by_cluster)
 
     def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
-        tiers = {tenant.name: tenant.isolation for tenant in self.store.list_tenants()}
-        records = self.store.list_workloads(ended=False)
-        return tuple(_desired(record, tiers) for record in records if wanted_on(record, cluster))
+        return self._wanted(self.store.list_workloads(ended=False), self.store.list_tenants()).get(cluster, ())
 
     def fetch_wish(self, cluster: str) -> DefragWish | None:
         return defrag.fetch_wish(self.store, cluster)
@@ -65,14 +66,18 @@ def tag_of(wanted: tuple[Desired, ...]) -> str:
     return hashlib.blake2b(msgspec.json.encode(wanted), digest_size=9).hexdigest()
 
 
-def wanted_on(record: WorkloadRecord, cluster: str) -> bool:
-    status = record.status
-    placed = status.placement is not None and status.placement.cluster == cluster
-    return placed and status.leaving_s is None and not status.phase.ended
-
-
-def _desired(record: WorkloadRecord, tiers: dict[str, Isolation]) -> Desired:
-    placement = record.status.placement
-    assert placement is not None
-    isolation = tiers.get(record.spec.tenant, Isolation.SHARED)
-    return Desired(record.uid, record.spec, placement, record.status.done_s, isolation)
+def wanted_by_cluster(
+    records: tuple[WorkloadRecord, ...], tenants: tuple[Tenant, ...]
+) -> dict[str, tuple[Desired, ...]]:
+    """What each cluster should run: homes, and the next homes of servings that warm up beside them."""
+    tiers = {tenant.name: tenant.isolation for tenant in tenants}
+    wanted: dict[str, list[Desired]] = {}
+    for record in records:
+        status = record.status
+        if status.phase.ended or status.leaving_s is not None:
+            continue
+        homes = {home.cluster: home for home in (status.incoming, status.placement) if home is not None}
+        for cluster, home in homes.items():
+            isolation = tiers.get(record.spec.tenant, Isolation.SHARED)
+            wanted.setdefault(cluster, []).append(Desired(record.uid, record.spec, home, status.done_s, isolation))
+    return {cluster: tuple(found) for cluster, found in wanted.items()}

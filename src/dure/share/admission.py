@@ -65,6 +65,7 @@ def admit(
     free = parts - taken
     nearest = newcomer.latency(free) if free > 0 else None
     wanted = own if own is not None else parts + 1
+    asked = f"{own} of {parts} partitions" if own is not None else "more than the whole device"
     offer = f"; {nearest:.4g} ms could be promised" if nearest is not None else "; no promise is left to give"
     return Verdict(
         False,
@@ -72,7 +73,7 @@ def admit(
         wanted,
         max(free, 0),
         nearest,
-        f"{wanted} of {parts} partitions wanted, {max(free, 0)} free{offer}",
+        f"{asked} wanted, {max(free, 0)} of {parts} partitions free{offer}",
     )
 
 

@@ -1,20 +1,18 @@
 """Dividing SMs: the strict split of least makespan, and what becomes of SMs that a member no longer needs.
 
 A member's time falls as its SMs grow, so the best split is found by bisection on the makespan: for a target time
-each member needs its least number of partitions, and the target can be met if these sum to at most the device.
-O(K log P log T) instead of all C(P-1, K-1) splits.
+each member needs its least number of partitions, and the target can be met if these sum to at most the device. The
+best makespan is one of the K P times that members can take, so bisecting those is exact: O(K P log K P) instead of
+all C(P-1, K-1) splits.
 """
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Mapping, Sequence
 
 Duration = Callable[[int], float]
 """Predicted time of a member's kernels with this many partitions; must not grow with them."""
-
-ROUNDS = 60
-PRECISION = 1e-3
-"""Makespans closer than this are the same: predictions are far less exact."""
 
 
 def split(durations: Sequence[Duration], parts: int) -> tuple[int, ...]:
@@ -26,20 +24,19 @@ def split(durations: Sequence[Duration], parts: int) -> tuple[int, ...]:
         raise ValueError(f"{len(durations)} members do not fit on {parts} partitions")
     if len(durations) == parts or len(durations) < 2:
         return (1,) * len(durations) if len(durations) == parts else (parts,) * len(durations)
-    low = max((d(parts) for d in durations), default=0.0)
-    high = max((d(1) for d in durations), default=0.0)
-    best = tuple(_least(d, high, parts) or parts for d in durations)
-    for _ in range(ROUNDS):
-        if high - low <= PRECISION * high:
-            break
-        middle = (low + high) / 2.0
-        wanted = [_least(d, middle, parts) for d in durations]
-        if None not in wanted and sum(w for w in wanted if w is not None) <= parts:
-            best = tuple(w for w in wanted if w is not None)
-            high = middle
+    # Times are kept negated, hence rising, which is what bisection wants.
+    tables = [[-duration(n) for n in range(1, parts + 1)] for duration in durations]
+    targets = sorted({time for table in tables for time in table})
+    low, high = 0, len(targets) - 1
+    best = [1] * len(tables)
+    while low <= high:
+        middle = (low + high) // 2
+        wanted = [bisect.bisect_left(table, targets[middle]) + 1 for table in tables]
+        if max(wanted) <= parts and sum(wanted) <= parts:
+            best, low = wanted, middle + 1
         else:
-            low = middle
-    return _spread(list(best), durations, parts)
+            high = middle - 1
+    return _spread(best, tables, parts)
 
 
 def freed(claims: Mapping[str, int], needs: Mapping[str, int], order: Sequence[str], total: int) -> dict[str, int]:
@@ -56,24 +53,8 @@ def freed(claims: Mapping[str, int], needs: Mapping[str, int], order: Sequence[s
     return held
 
 
-def _least(duration: Duration, target: float, parts: int) -> int | None:
-    """Fewest partitions that end by `target`; None if even all do not."""
-    if duration(parts) > target:
-        return None
-    low, high = 1, parts
-    while low < high:
-        middle = (low + high) // 2
-        if duration(middle) <= target:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _spread(chosen: list[int], durations: Sequence[Duration], parts: int) -> tuple[int, ...]:
+def _spread(chosen: list[int], tables: Sequence[Sequence[float]], parts: int) -> tuple[int, ...]:
     for _ in range(parts - sum(chosen)):
-        slowest = max(range(len(chosen)), key=lambda i: (durations[i](chosen[i]), -i), default=None)
-        if slowest is None:
-            break
+        slowest = min(range(len(chosen)), key=lambda i: (tables[i][chosen[i] - 1], i))
         chosen[slowest] += 1
     return tuple(chosen)

@@ -61,3 +61,12 @@ def test_scaled_time_stands_still_once_stopped() -> None:
 def test_a_clock_that_stands_or_runs_backwards_is_refused() -> None:
     with pytest.raises(InvalidInput, match="above 0"):
         ScaledClock(0.0, 0.0)
+
+
+def test_a_clock_on_a_leash_waits_for_the_loop() -> None:
+    clock = ScaledClock(1e9, 1_000.0, leash_s=120.0)
+    clock.wait(1e6)
+    assert clock.now() == clock.now() == 1_120.0
+    assert clock.beat() == 1_120.0
+    clock.wait(1e6)
+    assert clock.now() == 1_240.0

@@ -69,6 +69,18 @@ def test_the_history_grows_with_the_clock(client: Client, world: SmallWorld) -> 
     assert 0 < points[-1]["used"] <= 1
 
 
+def test_a_series_is_asked_for_by_name_and_an_unknown_one_names_the_nearest(
+    client: Client, world: SmallWorld
+) -> None:
+    client.get("/v1/status")
+    used = client.get("/v1/series/dure_pool_used_ratio").json()["items"]
+    assert {"cluster", "pool"} == set(used[0]["labels"])
+    assert all(0 <= one["value"] <= 1 and one["at_s"] == world.now_s for one in used)
+    assert client.get("/v1/series/dure_pool_used_ratio", params={"until_s": 1}).json()["items"] == []
+    asked = client.get("/v1/series/dure_pool_used")
+    assert (asked.status_code, "dure_pool_used_ratio" in asked.text) == (404, True)
+
+
 def test_metrics_are_prometheus_text_with_dure_names(client: Client) -> None:
     client.get("/v1/workloads/nothing-here")
     families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}

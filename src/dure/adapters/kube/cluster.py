@@ -281,6 +281,8 @@ class KubeCluster:
                 busy = bool(view.holding(node.name))
             if device.mode is not wish.mode:
                 self.nodes.note(cut_node(self.api, self.nodes.get(wish.node), wish, busy, self._clock))
+                # Its devices may be others now: what is bound next is checked against those.
+                self.view()
 
     def explain(self, pod: str, message: str) -> None:
         """A condition that kubectl and autoscalers read, and an event for people."""

@@ -37,10 +37,10 @@ class Comparer:
             after: Json = wanted  # its namespace comes with it, so the server cannot try it yet
         else:
             after = self._api.apply(path, wanted, dict, dry_run=True)
-        before_text = write(_bare(there)) if there is not None else ""
+        before_text = write(bare(there)) if there is not None else ""
         rows = difflib.unified_diff(
             before_text.splitlines(),
-            write(_bare(after)).splitlines(),
+            write(bare(after)).splitlines(),
             f"live/{name}",
             f"rendered/{name}",
             lineterm="",
@@ -72,7 +72,8 @@ class Comparer:
         return f"{base}{where}/{plural}/{metadata['name']}"
 
 
-def _bare(document: Json) -> Json:
+def bare(document: Json) -> Json:
+    """Without what the server wrote."""
     metadata = {key: value for key, value in document["metadata"].items() if key not in _OWN}
     rest = {key: value for key, value in document.items() if key not in ("status", "metadata", "apiVersion", "kind")}
     return {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata, **rest}

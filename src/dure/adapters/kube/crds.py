@@ -57,6 +57,8 @@ def _placement() -> Json:
             "phase": _TEXT,
             "applied": _WHOLE,
             "deployed": _WHOLE,
+            "asked": _TEXT,
+            "remake": _WHOLE,
             "lost": _TEXT,
             "lostGeneration": _WHOLE,
             "doneSeconds": {"type": "number"},

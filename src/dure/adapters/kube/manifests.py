@@ -13,17 +13,20 @@ import msgspec
 from msgspec.structs import replace
 
 from dure.adapters.kube import names
-from dure.adapters.kube.instances import cut_name
-from dure.model.accelerator import AcceleratorProfile, ShareMode, SliceProfile
+from dure.adapters.kube.instances import cut_name, replica_name
+from dure.model.accelerator import AcceleratorProfile, Geometry, ShareMode, SliceProfile
+from dure.model.catalogue import Catalogue
 from dure.model.cluster import Pod, VNodePool
+from dure.model.demand import Demand, on_class
 from dure.model.report import Desired
-from dure.model.units import Instant
+from dure.model.units import WHOLE_MILLI, Instant
 from dure.model.workload import WorkloadType
 
 Json = dict[str, Any]
 
 # A workload without a pod template is a dry run: it holds what it asks for and sleeps.
 DRY_RUN_IMAGE = "busybox:stable"
+_SHARED = (ShareMode.MPS, ShareMode.TIMESLICE)
 _RETRIES = 3
 _FOREVER_S = 365 * 24 * 3600
 
@@ -184,32 +187,52 @@ class Ask(NamedTuple):
     pod: Pod
     priority_class: str = ""
 
+    @property
+    def shape(self) -> str:
+        """What hangs on how the nodes are cut just now: with another shape it takes other pods."""
+        plain = {"resources": self.resources, "classes": self.pod.classes, "share": self.pod.share}
+        return msgspec.json.encode(plain, order="sorted").decode()
 
-def ask(desired: Desired, profile: AcceleratorProfile, created_s: Instant, *, cut: bool) -> Ask:
+
+def ask(desired: Desired, catalogue: Catalogue, created_s: Instant, *, cut: bool, replicas: int = 1) -> Ask:
     """`cut`: the pool's nodes offer fixed instances, so a share of a device is the smallest instance that covers it.
 
+    `replicas`: their device plugin offers each device that many times, so a share that is no larger is one of them.
     A share of a device that Dure cuts itself asks the kubelet for nothing: its slice is in the Binding.
     """
     demand, home = desired.spec.demand, desired.placement
+    profile = catalogue.accelerator(home.class_name)
+    here = on_class(demand, profile, catalogue.accelerator(desired.spec.classes[0].name))
     asked: dict[str, str] = {}
     if demand.cpu_milli:
         asked["cpu"] = f"{demand.cpu_milli}m"
     if demand.host_memory_mib:
         asked["memory"] = f"{demand.host_memory_mib}Mi"
     pod = _model_pod(desired, created_s)
-    instance = _instance(desired, profile) if cut else None
+    instance = _instance(here, profile.geometry(home.mode)) if cut else None
     if demand.whole or home.mode is ShareMode.EXCLUSIVE:
         if profile.resource:
             asked[profile.resource] = str(max(1, demand.devices))
     elif instance is not None:
         asked[instance.resource] = "1"
-        whole = replace(demand, devices=1, compute_milli=0, bandwidth_milli=0)
-        pod = replace(pod, demand=whole, classes=(cut_name(profile.name, instance.name),), share=())
+        pod = _whole_of(pod, cut_name(profile.name, instance.name))
+    elif replicas > 1 and home.mode in _SHARED and _within(here, profile, replicas):
+        asked[profile.resource] = "1"
+        pod = _whole_of(pod, replica_name(profile.name, replicas))
     return Ask(asked, pod)
 
 
-def _instance(desired: Desired, profile: AcceleratorProfile) -> SliceProfile | None:
-    geometry, demand = profile.geometry(desired.placement.mode), desired.spec.demand
+def _whole_of(pod: Pod, class_name: str) -> Pod:
+    whole = replace(pod.demand, devices=1, compute_milli=0, bandwidth_milli=0)
+    return replace(pod, demand=whole, classes=(class_name,), share=())
+
+
+def _within(demand: Demand, profile: AcceleratorProfile, replicas: int) -> bool:
+    most = max(demand.compute_milli, demand.bandwidth_milli)
+    return most * replicas <= WHOLE_MILLI and demand.memory_mib * replicas <= profile.memory_mib
+
+
+def _instance(demand: Demand, geometry: Geometry | None) -> SliceProfile | None:
     fitting = [
         one
         for one in (geometry.profiles if geometry else ())

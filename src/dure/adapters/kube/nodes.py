@@ -63,6 +63,11 @@ def is_cut(amounts: dict[str, str], profile: AcceleratorProfile) -> bool:
     return any(count(amounts.get(resource, "0")) for resource in _cut_resources(profile))
 
 
+def replicas_of(labels: dict[str, str]) -> int:
+    """How often the vendor's plugin offers each device."""
+    return int(labels.get(names.GPU_REPLICAS, "1"))
+
+
 def has_mig_manager(labels: dict[str, str]) -> bool:
     return names.MIG_STATE in labels or names.MIG_CONFIG in labels
 
@@ -102,7 +107,7 @@ def _devices(found: KubeNode, profile: AcceleratorProfile | None, pool: PoolSpec
     if is_cut(amounts, profile):
         return _instances(name, amounts, profile)
     offered = count(amounts.get(profile.resource, "0"))
-    replicas = int(labels.get(names.GPU_REPLICAS, "1"))
+    replicas = replicas_of(labels)
     if replicas > 1:
         class_name = replica_name(profile.name, replicas)
         return tuple(Device(f"{name}.{one // replicas}r{one % replicas}", class_name) for one in range(offered))
@@ -156,7 +161,7 @@ def _share(
 ) -> tuple[ShareMode, ...]:
     if profile is None or profile.kind is Kind.CPU:
         return (ShareMode.TIMESLICE,)
-    if is_cut(amounts, profile) or int(labels.get(names.GPU_REPLICAS, "1")) > 1:
+    if is_cut(amounts, profile) or replicas_of(labels) > 1:
         return (ShareMode.EXCLUSIVE,)
     return pool.share if pool else (ShareMode.EXCLUSIVE,)
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from dure.adapters.kube import crds, manifests, names
-from dure.adapters.kube.nodes import is_cut
+from dure.adapters.kube.nodes import is_cut, replicas_of
 from dure.adapters.kube.objects import KubeJob, KubePlacement, KubePod, Plain
 from dure.adapters.kube.progress import desired_of, observed, status_of
 from dure.adapters.kube.seats import reserved_of
+from dure.model.accelerator import ShareMode
 from dure.model.cluster import Pod, PodPhase
 from dure.model.errors import Conflict, DureError, NotAllowed, NotFound, Temporary
 from dure.model.reason import Verdict
@@ -50,6 +51,8 @@ class Upkeep:
         generation = desired.placement.generation
         if placement.status.get("lostGeneration") == generation:
             self._delete_jobs(desired, up_to=generation)
+        elif placement.status.get("remake") == generation:
+            self._remake(placement, desired)
         elif int(placement.status.get("applied", 0)) < generation:
             self._make(placement, desired)
         elif desired.spec.type is WorkloadType.SERVING:
@@ -124,33 +127,56 @@ class Upkeep:
         """The objects of this generation, once nothing of an earlier one runs any more."""
         cluster, generation = self._cluster, desired.placement.generation
         if desired.spec.type is WorkloadType.SERVING:
-            self.write_status(placement, {"applied": generation, "deployed": self._apply_serving(placement, desired)})
+            self._apply_serving(placement, desired)
         else:
             self._delete_jobs(desired, up_to=generation - 1)
             if self._older_pods(desired):
                 return
-            body = manifests.job(desired, self._owner(placement), self.ask(desired))
+            asked = self.ask(desired)
+            body = manifests.job(desired, self._owner(placement), asked)
             path = f"/apis/batch/v1/namespaces/{placement.metadata.namespace}/jobs/{manifests.job_name(desired)}"
             cluster.jobs.note(cluster.api.apply(path, body, KubeJob))
-            self.write_status(placement, {**_FRESH, "applied": generation})
+            self.write_status(placement, {**_FRESH, "applied": generation, "asked": asked.shape})
+
+    def _remake(self, placement: KubePlacement, desired: Desired) -> None:
+        """The same generation anew, with pods that ask for what the nodes now offer. None of the old ones was bound,
+        and none is bound any more: the new Job is made when the last of them is gone."""
+        generation, label = desired.placement.generation, names.label_value(desired.uid)
+        self._delete_jobs(desired, up_to=generation)
+        jobs = [one.metadata for one in self._cluster.jobs.objects().values()]
+        pods = [one.metadata for one in self._cluster.pods.objects().values()]
+        if not any(one.labels.get(names.UID) == label for one in (*jobs, *pods)):
+            self.write_status(placement, {"remake": 0, "applied": generation - 1})
+
+    def _asks_anew(self, placement: KubePlacement, desired: Desired) -> bool:
+        """Whether nodes were cut in another way after its pods were made, none of which has a seat yet."""
+        asked, cluster = placement.status.get("asked"), self._cluster
+        if not asked or desired.spec.demand.whole or desired.placement.mode is ShareMode.EXCLUSIVE:
+            return False
+        if any(pod.node for pod in cluster.pods_by_uid().get(desired.uid, ())):
+            return False
+        return bool(asked != self.ask(desired).shape)
 
     def _keep_serving(self, placement: KubePlacement, desired: Desired) -> None:
         """A Deployment that somebody deleted or changed is made again what it should be; the server counts."""
         found = self._cluster.deployments.get(placement.metadata.key)
         if found is not None and found.metadata.deletion_timestamp is not None:
             return
-        if found is None or found.metadata.generation != placement.status.get("deployed"):
-            self.write_status(placement, {"deployed": self._apply_serving(placement, desired)})
+        same = found is not None and found.metadata.generation == placement.status.get("deployed")
+        if not same or self._asks_anew(placement, desired):
+            self._apply_serving(placement, desired)
 
-    def _apply_serving(self, placement: KubePlacement, desired: Desired) -> int:
-        """Rolled by its own controller, the new replicas before the old ones go. Answers the generation it has."""
+    def _apply_serving(self, placement: KubePlacement, desired: Desired) -> None:
+        """Rolled by its own controller, the new replicas before the old ones go."""
         api, namespace, name = self._cluster.api, placement.metadata.namespace, placement.metadata.name
         owner = self._owner(placement)
-        body = manifests.deployment(desired, owner, self.ask(desired))
+        asked = self.ask(desired)
+        body = manifests.deployment(desired, owner, asked)
         made = api.apply(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}", body, Plain)
         self._cluster.deployments.note(made)
         api.apply(f"/api/v1/namespaces/{namespace}/services/{name}", manifests.service(desired, owner), Plain)
-        return made.metadata.generation
+        applied = {"applied": desired.placement.generation, "deployed": made.metadata.generation}
+        self.write_status(placement, {**applied, "asked": asked.shape})
 
     def ask(self, desired: Desired) -> manifests.Ask:
         """What each pod of it asks of its node."""
@@ -158,9 +184,10 @@ class Upkeep:
         profile = cluster.catalogue.accelerator(desired.placement.class_name)
         with cluster.lock:
             here = [node.name for node in cluster.view().nodes.values() if node.pool == desired.placement.pool]
-        found = [cluster.nodes.get(name) for name in here]
-        cut = any(is_cut(node.status.allocatable, profile) for node in found if node is not None)
-        asked = manifests.ask(desired, profile, cluster.now(), cut=cut)
+        found = [node for name in here if (node := cluster.nodes.get(name)) is not None]
+        cut = any(is_cut(node.status.allocatable, profile) for node in found)
+        replicas = max((replicas_of(node.metadata.labels) for node in found), default=1)
+        asked = manifests.ask(desired, cluster.catalogue, cluster.now(), cut=cut, replicas=replicas)
         return asked._replace(priority_class=self._priority_class(desired.spec.priority))
 
     def _priority_class(self, priority: int) -> str:
@@ -199,6 +226,8 @@ class Upkeep:
             self._lose(placement, desired, "its Job was deleted by somebody else")
             return
         seats = reserved_of(placement)
+        if not seats and self._asks_anew(placement, desired):
+            self.write_status(placement, {"remake": desired.placement.generation})
         if not seats:
             return
         with cluster.lock:

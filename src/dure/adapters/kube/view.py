@@ -117,7 +117,11 @@ class View:
                 continue
             fresh[name] = (one, ours, pod_of(one, resources, ours=ours))
         self._pod_of = fresh
-        return {name: pod for name, (_, _, pod) in fresh.items()}
+        going = {uid for uid, one in placements.items() if one.status.get("remake")}
+        return {
+            name: replace(pod, leaving=True) if going and ours and pod.uid in going else pod
+            for name, (_, ours, pod) in fresh.items()
+        }
 
     def _give_devices(self, node: Node, holders: list[Pod], pods: dict[str, Pod]) -> None:
         """Pods that somebody else bound hold devices too; which ones is not told, so take the first free ones."""

@@ -144,6 +144,15 @@ class MemoryCluster:
             world.wanted[pool] = wanted
             nodes.strive(world, spec)
 
+    def surge(self, workload: str, factor: float, since_s: Instant, until_s: Instant) -> None:
+        """Between these moments a service here gets `factor` times its mean rate, whatever the hour."""
+        with self._lock:
+            world = self._present()
+            for work in world.works.values():
+                if work.desired.spec.name == workload:
+                    serving.count(world, work)
+                    work.surge = (factor, since_s, until_s)
+
     def next_event_s(self) -> Instant | None:
         """When something will happen by itself, as far as it is foreseen now."""
         with self._lock:

@@ -6,8 +6,8 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 
+from dure.model.sample import Sample
 from dure.model.units import Instant
-from dure.ports import Sample
 
 _Labels = tuple[tuple[str, str], ...]
 

@@ -32,13 +32,19 @@ def count(world: World, work: Work) -> None:
     spec, since_s = work.desired.spec, work.counted_s
     ready = sum(world.pods[name].phase is PodPhase.RUNNING for name in work.pods)
     while since_s < world.now_s:
-        until_s = min(world.now_s, (since_s // _STEP_S + 1) * _STEP_S)
-        rate = rate_at(spec, since_s, world.seed)
+        until_s = min(world.now_s, (since_s // _STEP_S + 1) * _STEP_S, _edge(work, since_s))
+        factor, from_s, to_s = work.surge
+        rate = spec.rate_per_s * factor if from_s <= since_s < to_s else rate_at(spec, since_s, world.seed)
         asked = rate * (until_s - since_s)
         work.requests += asked
         work.requests_good += asked * good_part(spec, rate, ready, work.speed)
         since_s = until_s
     work.counted_s = world.now_s
+
+
+def _edge(work: Work, since_s: Instant) -> Instant:
+    """The next moment at which a surge begins or ends."""
+    return min((edge for edge in work.surge[1:] if edge > since_s), default=math.inf)
 
 
 def open_doors(world: World, work: Work) -> None:

@@ -36,7 +36,7 @@ class MemoryStore:
         self._charges: dict[tuple[int, str, str], Charge] = {}
         self._reports: dict[str, Report] = {}
         self._settings: dict[str, str] = {}
-        self._tenants: dict[str, Tenant] = {}
+        self._tenants: tuple[Tenant, ...] = ()
         self._policies: dict[str, list[Policy]] = defaultdict(list)
         self._lease: tuple[str, int, Instant] = ("", 0, 0.0)
         self._listeners: list[Callable[[], None]] = []
@@ -158,10 +158,10 @@ class MemoryStore:
         self._settings[name] = value
 
     def write_tenant(self, tenant: Tenant) -> None:
-        self._tenants[tenant.name] = tenant
+        self._tenants = tuple(sorted((*(one for one in self._tenants if one.name != tenant.name), tenant), key=_name))
 
     def list_tenants(self) -> tuple[Tenant, ...]:
-        return tuple(tenant for _, tenant in sorted(self._tenants.items()))
+        return self._tenants
 
     def write_policy(self, policy: Policy) -> Policy:
         versions = self._policies[policy.name]
@@ -206,3 +206,7 @@ class MemoryStore:
 
 def _sorted(records: Iterable[WorkloadRecord]) -> tuple[WorkloadRecord, ...]:
     return tuple(sorted(records, key=lambda one: (one.status.submitted_s, one.name)))
+
+
+def _name(tenant: Tenant) -> str:
+    return tenant.name

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from dure.adapters.memory import chance
 from dure.model.catalogue import Catalogue
+from dure.model.demand import Demand
 from dure.model.fleet import Fleet
-from dure.model.units import DAY_S, HOUR_S, Instant
-from dure.model.workload import Replicas, Workload
+from dure.model.units import DAY_S, HOUR_S, Instant, Milli
+from dure.model.workload import Replicas, Slo, Workload
 
 _OFFICE_UTC_OFFSET_S = 9 * HOUR_S
 _NUMBERS = 10_000
@@ -69,6 +70,23 @@ _STANDING = (
     Standing(1, "serve-detector", "detector", Replicas(4, 16), 120.0),
     Standing(2, "serve-chat-7b", "tutor", Replicas(2, 4), 6.0),
 )
+
+
+class Small(msgspec.Struct, frozen=True):
+    """A service that needs a small part of a small device."""
+
+    stem: str
+    compute_milli: Milli
+    latency_p95_ms: float
+    rate_per_s: float
+
+
+_SMALL = (
+    Small("rerank", 200, 80.0, 60.0),
+    Small("spell", 200, 40.0, 90.0),
+    Small("tags", 250, 150.0, 40.0),
+)
+_SMALL_CLASSES = ("t4", "l4")
 # How much is submitted in each hour of a working day, by people and by nightly pipelines.
 _OFFICE = (1, 1, 1, 1, 1, 1, 2, 4, 8, 14, 17, 14, 8, 14, 17, 16, 14, 11, 8, 5, 4, 3, 2, 2)
 _NIGHT = (16, 18, 14, 9, 6, 4, 3, 3, 4, 6, 7, 6, 5, 6, 7, 6, 5, 5, 5, 5, 6, 8, 11, 14)
@@ -107,6 +125,30 @@ def standing(fleet: Fleet, catalogue: Catalogue) -> tuple[Workload, ...]:
         for want in _STANDING
         if _runs_here(fleet, catalogue, want.template)
         for tenant in (_tenant(fleet, want.tenant),)
+    )
+
+
+def small_services(fleet: Fleet, catalogue: Catalogue) -> tuple[Workload, ...]:
+    """Services that fit on one device together, so that a running demo has a device to look at. Simulations do
+    without them."""
+    base = catalogue.templates.get("serve-embed")
+    if base is None or not _runs_here(fleet, catalogue, "serve-embed"):
+        return ()
+    tenant = _tenant(fleet, 0)
+    return tuple(
+        replace(
+            base,
+            name=f"{tenant}-{small.stem}",
+            tenant=tenant,
+            classes=tuple(accepted for accepted in base.classes if accepted.name in _SMALL_CLASSES),
+            demand=Demand(memory_mib=2048, compute_milli=small.compute_milli, cpu_milli=1000, host_memory_mib=4096),
+            replicas=Replicas(1, 1),
+            rate_per_s=small.rate_per_s,
+            slo=Slo(latency_p95_ms=small.latency_p95_ms),
+            priority=100,
+            deferrable=False,
+        )
+        for small in _SMALL
     )
 
 

@@ -49,7 +49,8 @@ class Work(msgspec.Struct):
     """One workload here. `base_s` is safe work up to `since_s`; from there on it runs at `speed`.
 
     `stamp` is a new one whenever the run is interrupted, so that what was foreseen for it no longer happens;
-    `touched` is another number whenever a pod of it has changed.
+    `touched` is another number whenever a pod of it has changed; `surge` is a factor of the mean rate and when it
+    holds.
     """
 
     desired: Desired
@@ -67,6 +68,7 @@ class Work(msgspec.Struct):
     lost: str = ""
     message: str = ""
     touched: int = 0
+    surge: tuple[float, Instant, Instant] = (1.0, 0.0, 0.0)
 
     def safe_s(self, now_s: Instant) -> Seconds:
         """Work that survives a loss at `now_s`: whatever the last checkpoint holds."""

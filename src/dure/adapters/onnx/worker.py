@@ -25,12 +25,14 @@ RUNTIME_MIB = 2048
 
 
 def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int) -> None:
-    """Load the model, say ("ready", times), then answer every ("run", request, inputs, first, last, threads)."""
+    """Load the model, say ("ready", times, time with one thread), then answer every ("run", request, inputs, first,
+    last, threads)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit(memory_mib)
     try:
-        runner = Runner(Path(path), pieces, cores)
-        pipe.send(("ready", runner.profile()))
+        runner = Runner(Path(path), pieces)
+        alone = runner.profile(cores)
+        pipe.send(("ready", alone, sum(runner.profile(1)) if cores > 1 else sum(alone)))
     except Exception as error:
         pipe.send(("broken", f"{type(error).__name__}: {error}"))
         return
@@ -45,10 +47,9 @@ def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int)
 class Runner:
     """Sessions of one model's segments, one set for each number of threads, made when first needed."""
 
-    def __init__(self, path: Path, pieces: int, cores: int) -> None:
+    def __init__(self, path: Path, pieces: int) -> None:
         self._model = onnx.load(str(path))
         self._segments = cut(self._model, pieces)
-        self._cores = cores
         self._sessions: dict[int, list[Any]] = {}
         self._open: dict[int, dict[str, Any]] = {}
 
@@ -61,14 +62,14 @@ class Runner:
             self._sessions[threads] = [_session(segment.model, threads) for segment in self._segments]
         return self._sessions[threads]
 
-    def profile(self) -> list[float]:
-        """Milliseconds of each segment alone with all threads: the least of three runs on zeros."""
+    def profile(self, threads: int) -> list[float]:
+        """Milliseconds of each segment alone with so many threads: the least of three runs on zeros."""
         names = {w.name for w in self._model.graph.initializer}
         given = {value.name: _zeros(value) for value in self._model.graph.input if value.name not in names}
         times = []
         for _ in range(3):
             tensors: dict[str, Any] = dict(given)
-            times.append([self.run_one(tensors, index, self._cores) for index in range(len(self._segments))])
+            times.append([self.run_one(tensors, index, threads) for index in range(len(self._segments))])
         return [min(column) for column in zip(*times, strict=True)]
 
     def answer(self, message: tuple[Any, ...]) -> tuple[Any, ...]:

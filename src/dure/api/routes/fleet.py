@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -13,15 +14,16 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery
 
 from dure.api.answers import After, Limit, Name, NameFilter, Page, one, page, plain
-from dure.api.pulse import Point
 from dure.api.service import service_of
 from dure.model.accelerator import AcceleratorProfile
 from dure.model.answer import ClusterStatus, FleetStatus, PoolStatus
 from dure.model.errors import NotFound
 from dure.model.policy import Policy
 from dure.model.report import DeviceView
+from dure.model.sample import Point, Sample
 from dure.model.tenant import Tenant
 from dure.model.weights import HISTORY_SETTING, WeightHistory, Weights
+from dure.watch.history import SERIES
 
 Item = TypeVar("Item", ClusterStatus, Tenant, Policy, AcceleratorProfile)
 
@@ -34,8 +36,24 @@ async def fetch_status(request: Request[Any, Any, Any]) -> Response[FleetStatus]
 
 @get("/v1/history", tags=["fleet"], sync_to_thread=False)
 def fetch_history(request: Request[Any, Any, Any], since_s: FromQuery[float] = 0.0) -> Response[Page[Point]]:
-    """The headline figures since the server started, oldest first: what the charts of the dashboard show."""
+    """The headline figures, oldest first, for the dashboard's charts. A long past comes in coarser steps."""
     return plain(Page(service_of(request).pulse.history(since_s)))
+
+
+@get("/v1/series/{name:str}", tags=["fleet"])
+async def fetch_series(
+    request: Request[Any, Any, Any],
+    name: Name,
+    since_s: FromQuery[float] = 0.0,
+    until_s: FromQuery[float | None] = None,
+) -> Response[Page[Sample]]:
+    """One series over time, by labels and then by time: use and price of each pool, cost of each cluster."""
+    if name not in SERIES:
+        close = difflib.get_close_matches(name, SERIES, n=1)
+        known = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(SERIES)}."
+        raise NotFound(f"no series '{name}'", remedy=known)
+    end_s = math.inf if until_s is None else until_s
+    return plain(Page(await asyncio.to_thread(service_of(request).pulse.series, name, since_s, end_s)))
 
 
 @get("/v1/weights", tags=["fleet"])
@@ -148,6 +166,7 @@ def _named(kind: str, name: str, items: Sequence[Item]) -> Item:
 HANDLERS: list[HTTPRouteHandler] = [
     fetch_status,
     fetch_history,
+    fetch_series,
     fetch_weights,
     list_clusters,
     fetch_cluster,

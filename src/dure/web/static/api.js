@@ -1,4 +1,4 @@
-// Reading from the API. One request of a kind at a time; the session cookie goes with it by itself.
+// Talking to the API. One request of a kind at a time; the session cookie goes with it by itself.
 
 export class Problem extends Error {
   constructor(body, status) {
@@ -12,6 +12,14 @@ export async function read(path) {
   const answer = await fetch(path, { headers: { accept: "application/json" }, credentials: "same-origin" });
   const body = await answer.json().catch(() => ({}));
   if (answer.status === 401) location.assign("/login");
+  if (!answer.ok) throw new Problem(body, answer.status);
+  return body;
+}
+
+export async function send(method, path, value) {
+  const answer = await fetch(path, { method, credentials: "same-origin", body: JSON.stringify(value),
+    headers: { accept: "application/json", "content-type": "application/json" } });
+  const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Problem(body, answer.status);
   return body;
 }

@@ -8,6 +8,7 @@ import { drawCharts, loadCharts, refreshCharts } from "./charts.js";
 import { repaintTenants, showLegend, showRunning, showWaiting, tenantNames } from "./lists.js";
 import { explain, prepareWhy } from "./why.js";
 import { startEvents } from "./events.js";
+import { drawShare, prepareShare } from "./share.js";
 import { drawWeights, refreshWeights } from "./weights.js";
 import { learn } from "./tenants.js";
 
@@ -99,6 +100,7 @@ function repaint() {
   repaintTenants();
   drawCharts();
   drawWeights();
+  drawShare();
 }
 
 function switchTheme() {
@@ -136,4 +138,5 @@ try {
 await refresh();
 loadCharts();
 setInterval(refresh, EVERY_MS);
+prepareShare(tip);
 startEvents(refreshSoon);

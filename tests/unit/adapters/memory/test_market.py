@@ -9,9 +9,9 @@ from dure.adapters.memory.carbon import MemoryCarbon, intensity
 from dure.adapters.memory.metrics import MemoryMetrics
 from dure.adapters.memory.prices import MemoryPrices, spot_factor
 from dure.files.builtin import demo_fleet
+from dure.model.sample import Sample
 from dure.model.tariff import Tariff
 from dure.model.units import HOUR_S
-from dure.ports import Sample
 from tests.fixtures.embedded import START_S
 
 HOUR = int(START_S // HOUR_S)
@@ -81,21 +81,8 @@ def test_the_korean_grid_is_steady_and_the_one_abroad_has_a_solar_valley() -> No
     assert max(abroad) - min(abroad) > 150
 
 
-def sample(at_s: float, value: float, pool: str = "a", name: str = "dure_use") -> Sample:
-    return Sample(name=name, labels={"pool": pool}, at_s=at_s, value=value)
-
-
-def test_samples_come_back_by_series_and_time_within_the_window() -> None:
-    metrics = MemoryMetrics()
-    metrics.write_samples([sample(1, 10, "b"), sample(1, 20, "a"), sample(2, 30, "a"), sample(9, 40, "a")])
-    metrics.write_samples([sample(2, 50, name="other")])
-    found = metrics.fetch_samples("dure_use", 1, 5)
-    assert [(one.labels["pool"], one.value) for one in found] == [("a", 20), ("a", 30), ("b", 10)]
-    assert metrics.fetch_samples("nobody", 0, 100) == ()
-
-
-def test_old_samples_fall_out_and_repeated_ones_are_kept_once() -> None:
+def test_old_samples_fall_out_of_memory() -> None:
     metrics = MemoryMetrics(keep=3)
-    for at_s in (1.0, 2.0, 2.0, 3.0, 4.0, 1.0):
-        metrics.write_samples([sample(at_s, at_s)])
+    for at_s in (1.0, 2.0, 3.0, 4.0):
+        metrics.write_samples([Sample("dure_use", {"pool": "a"}, at_s, at_s)])
     assert [one.at_s for one in metrics.fetch_samples("dure_use", 0, 100)] == [2.0, 3.0, 4.0]

@@ -1,0 +1,100 @@
+"""Deployments as levers of a reallocation: how many pods they have, and draining, scaling and resuming them.
+
+Called by `agent.pools`. Drained pods get the lowest deletion cost, so that the ReplicaSet removes just those, and a
+label that routers may leave out. The plan under way is kept in a ConfigMap beside the Deployments: whoever takes over
+goes on with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from dure.adapters.kube.rest import Api
+from dure.model.errors import NotFound
+from dure.scale.reallocation import Held, Plan
+
+Json = dict[str, Any]
+
+WANTED = "dure.dev/wanted-replicas"
+DRAINING = "dure.dev/draining"
+COST = "controller.kubernetes.io/pod-deletion-cost"
+LOWEST_COST = "-2147483648"
+
+
+class Deployments:
+    """The Deployments of one namespace."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+
+    def fetch(self, name: str) -> Held:
+        found = self._fetch(name)
+        pods = self._pods(found)
+        ready = int(found.get("status", {}).get("readyReplicas", 0))
+        return Held(int(found["spec"].get("replicas", 1)), ready, len(pods))
+
+    def fetch_wanted(self, name: str) -> int | None:
+        """What somebody who measures the service wants it to run, from its annotation."""
+        text = self._fetch(name)["metadata"].get("annotations", {}).get(WANTED, "")
+        return int(text) if text.isdigit() else None
+
+    def scale(self, name: str, replicas: int) -> None:
+        path = f"{self._deployment(name)}/scale"
+        self._api.patch(path, {"spec": {"replicas": replicas}}, Json)
+
+    def drain(self, name: str, count: int) -> None:
+        """Mark the youngest pods: they have the least in their caches."""
+        pods = sorted(self._pods(self._fetch(name)), key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+        marked = [pod for pod in pods if DRAINING in pod["metadata"].get("labels", {})]
+        unmarked = [pod for pod in pods if DRAINING not in pod["metadata"].get("labels", {})]
+        for pod in unmarked[len(unmarked) - max(count - len(marked), 0) :]:
+            self._mark(pod, "true", LOWEST_COST)
+
+    def resume(self, name: str) -> None:
+        for pod in self._pods(self._fetch(name)):
+            if DRAINING in pod["metadata"].get("labels", {}):
+                self._mark(pod, None, None)
+
+    def fetch_plan(self, group: str) -> Plan | None:
+        try:
+            found = self._api.get(self._map(group), Json)
+        except NotFound:
+            return None
+        return msgspec.json.decode(found.get("data", {}).get("plan", "null"), type=Plan | None)
+
+    def write_plan(self, group: str, plan: Plan) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"dure-pool-{group}"},
+            "data": {"plan": msgspec.json.encode(plan).decode()},
+        }
+        self._api.apply(self._map(group), body, Json)
+
+    def _mark(self, pod: Json, draining: str | None, cost: str | None) -> None:
+        path = f"/api/v1/namespaces/{self._namespace}/pods/{pod['metadata']['name']}"
+        try:
+            self._api.patch(path, {"metadata": {"labels": {DRAINING: draining}, "annotations": {COST: cost}}}, Json)
+        except NotFound:
+            return
+
+    def _pods(self, deployment: Json) -> list[Json]:
+        """Pods that hold devices: all that have not ended, those on their way out among them."""
+        labels = deployment["spec"]["selector"].get("matchLabels", {})
+        selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        found = self._api.get(f"/api/v1/namespaces/{self._namespace}/pods", Json, labelSelector=selector)
+        items: list[Json] = found["items"]
+        return [pod for pod in items if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")]
+
+    def _fetch(self, name: str) -> Json:
+        return self._api.get(self._deployment(name), Json)
+
+    def _deployment(self, name: str) -> str:
+        return f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{quote(name)}"
+
+    def _map(self, group: str) -> str:
+        return f"/api/v1/namespaces/{self._namespace}/configmaps/dure-pool-{quote(group)}"

@@ -1,0 +1,134 @@
+"""One job on a recorded spot market, tick by tick: what it cost and when it was done, under any rule.
+
+A market is the availability of one or several zones by the tick. A rule is asked at every tick before it knows what
+follows; whatever it launches loads for `restart_s` (paid, without progress), a loss costs what was loaded and nothing
+of what was done, as with a checkpoint at every tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from dure.model.units import HOUR_S, Seconds
+from dure.place.spot import Rent, Seen, SpotView
+
+Bools = npt.NDArray[np.bool_]
+# How much of a zone's past is known when a job starts, at most.
+PAST_S = 7 * 24 * HOUR_S
+
+
+class Job(msgspec.Struct, frozen=True):
+    work_s: Seconds = 24.0 * HOUR_S
+    restart_s: Seconds = 0.2 * HOUR_S
+    deadline_s: Seconds = 36.0 * HOUR_S
+    price: float = 0.3
+
+    @property
+    def on_demand_cost(self) -> float:
+        return self.work_s + self.restart_s
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Costs in seconds of on-demand."""
+
+    cost: float
+    end_s: Seconds
+    launches: int
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """What a rule may look at."""
+
+    job: Job
+    now_s: Seconds
+    done_s: Seconds
+    view: SpotView
+    seen: Seen
+    bound: bool
+
+
+Rule = Callable[[Moment], Rent]
+
+
+class Zones:
+    """What is up tick by tick, and what each zone's past says; picks where to launch."""
+
+    def __init__(self, up: Bools, gap_s: Seconds, past: Bools) -> None:
+        self.up, self.gap_s = up, gap_s
+        self.seen = [_history(zone, gap_s) for zone in past]
+        everywhere = np.asarray(past.any(axis=0))
+        losses = (past[:, :-1] & ~past[:, 1:]).sum() if past.shape[1] > 1 else 0
+        covered = (past[:, :-1] & ~past[:, 1:] & everywhere[1:]).sum() if losses else 0
+        self._losses, self._covered = 1.0 + losses, float(covered)
+        self.home = -1
+
+    def look(self, tick: int) -> Bools:
+        now = self.up[:, tick % self.up.shape[1]]
+        before = self.up[:, (tick - 1) % self.up.shape[1]] if tick else now
+        for zone, (was_up, is_up) in enumerate(zip(before.tolist(), now.tolist(), strict=True)):
+            self.seen[zone] = self.seen[zone].after(was_up, is_up, self.gap_s)
+            if was_up and not is_up:
+                self._losses += 1
+                self._covered += bool(now.any())
+        return now
+
+    def pick(self, now: Bools) -> int:
+        """The zone that is up and has been lost least often for its hours up: launches are spread by merit."""
+        ups = [zone for zone in range(len(now)) if now[zone]]
+        return min(ups, key=lambda zone: (self.seen[zone].lost_per_h, zone), default=-1)
+
+    def market(self) -> Seen:
+        """The zones as one market: up while any is; where it runs says how soon it is lost."""
+        if len(self.seen) == 1:
+            return self.seen[0]
+        home = self.seen[self.home if self.home >= 0 else self._steadiest()]
+        back = sum(zone.back_per_h for zone in self.seen)
+        return Seen(home.up_h, 1.0, home.losses, back, elsewhere=self._covered / self._losses)
+
+    def _steadiest(self) -> int:
+        return min(range(len(self.seen)), key=lambda zone: (self.seen[zone].lost_per_h, zone))
+
+
+def replay(job: Job, zones: Zones, rule: Rule) -> Outcome:
+    now_s = done_s = cost = loading_s = 0.0
+    running, launches, tick, bound = Rent.IDLE, 0, 0, False
+    gap_s = zones.gap_s
+    while True:
+        up = zones.look(tick)
+        if running is Rent.SPOT and not up[zones.home]:
+            running, loading_s, zones.home = Rent.IDLE, 0.0, -1
+        view = SpotView(
+            job.deadline_s - now_s, job.work_s - done_s, bool(up.any()), running, job.restart_s, gap_s, job.price,
+            loading_s,
+        )  # fmt: skip
+        wish = rule(Moment(job, now_s, done_s, view, zones.market(), bound))
+        bound = bound or (wish is Rent.ON_DEMAND and view.slack_s < job.restart_s + gap_s)
+        if wish is Rent.SPOT and not view.up:
+            wish = Rent.IDLE
+        if wish is not running:
+            running, loading_s = wish, job.restart_s
+            launches += wish is not Rent.IDLE
+            zones.home = zones.pick(up) if wish is Rent.SPOT else -1
+        rate = {Rent.IDLE: 0.0, Rent.SPOT: job.price, Rent.ON_DEMAND: 1.0}[running]
+        progress_s = max(0.0, gap_s - loading_s) if running is not Rent.IDLE else 0.0
+        if progress_s > 0 and done_s + progress_s >= job.work_s:
+            last_s = loading_s + job.work_s - done_s
+            return Outcome(cost + rate * last_s, now_s + last_s, launches)
+        loading_s, done_s = max(0.0, loading_s - gap_s), done_s + progress_s
+        cost, now_s, tick = cost + rate * gap_s, now_s + gap_s, tick + 1
+
+
+def _history(past: Bools, gap_s: Seconds) -> Seen:
+    """The prior and what the zone's last week says."""
+    hours = gap_s / HOUR_S
+    turns = np.diff(past.astype(np.int8)) if len(past) > 1 else np.zeros(0, np.int8)
+    return Seen(
+        up_h=1.0 + float(past.sum()) * hours,
+        down_h=1.0 + float((~past).sum()) * hours,
+        losses=1.0 + float((turns < 0).sum()),
+        returns=1.0 + float((turns > 0).sum()),
+    )

@@ -1,0 +1,93 @@
+"""Who may come in: each tenant's promise is checked against those before it, as soon as its model has been measured.
+
+Called by the executor. Tenants are judged in the order of the device file, each only after all before it, so the
+verdict does not depend on whose model loads faster. Shares are counted in `PARTS` of the device's time and threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dure.device.config import DeviceConfig, TenantConfig
+from dure.share.admission import Applicant, Latency, Verdict, admit
+from dure.share.interference import App, Book
+
+PARTS = 18
+UNLIMITED_MIB = 1 << 40
+
+
+class Scaling:
+    """Latency over threads, T(n) = fixed + shrinking / n, from the times with one thread and with all."""
+
+    def __init__(self, one_ms: float, all_ms: float, cores: int) -> None:
+        self._cores = cores
+        self._one_ms = max(one_ms, all_ms)
+        self._shrinking_ms = (self._one_ms - all_ms) * cores / (cores - 1) if cores > 1 else 0.0
+        self._fixed_ms = self._one_ms - self._shrinking_ms
+
+    def __call__(self, share: float) -> float:
+        """With this part of the device; less than one thread's worth means turns."""
+        threads = share * self._cores
+        if threads >= 1.0:
+            return self._fixed_ms + self._shrinking_ms / threads
+        return self._one_ms / threads
+
+
+class Entry:
+    """`verdicts` has those that were judged; `refused` names why, for each that was turned away."""
+
+    def __init__(self, config: DeviceConfig, book: Book) -> None:
+        self._config = config
+        self._book = book
+        self._scaling: dict[str, Scaling | str] = {}
+        self._inside: list[Applicant] = []
+        self.verdicts: dict[str, Verdict] = {}
+
+    @property
+    def refused(self) -> dict[str, str]:
+        return {name: verdict.message for name, verdict in self.verdicts.items() if not verdict.admitted}
+
+    def measured(self, tenant: str, scaling: Scaling | str) -> tuple[str, ...]:
+        """This tenant's model is known, or why it cannot be loaded. Answers who is turned away because of it."""
+        self._scaling[tenant] = scaling
+        turned_away = []
+        for config in self._config.tenants:
+            if config.name in self.verdicts:
+                continue
+            if config.name not in self._scaling:
+                break
+            verdict = self._verdict(config, self._scaling[config.name])
+            # Replaced and never changed: other threads read it.
+            self.verdicts = {**self.verdicts, config.name: verdict}
+            if not verdict.admitted:
+                turned_away.append(config.name)
+        return tuple(turned_away)
+
+    def _verdict(self, config: TenantConfig, scaling: Scaling | str) -> Verdict:
+        if isinstance(scaling, str):
+            return Verdict(False, "model", message=f"its model cannot be loaded: {scaling}")
+        if not self._config.admission:
+            return Verdict(True)
+        applicant = Applicant(
+            config.name,
+            self._latency(config, scaling),
+            config.promise.latency_ms,
+            config.memory_mib,
+            config.bandwidth,
+            config.load,
+        )
+        verdict = admit(self._inside, applicant, PARTS, self._config.memory_mib or UNLIMITED_MIB)
+        if verdict.admitted:
+            self._inside.append(applicant)
+        return verdict
+
+    def _latency(self, config: TenantConfig, scaling: Scaling) -> Latency:
+        others = [t for t in self._config.tenants if t.name != config.name]
+        return lambda parts: scaling(parts / PARTS) / self._speed(config, parts / PARTS, others)
+
+    def _speed(self, config: TenantConfig, share: float, others: Sequence[TenantConfig]) -> float:
+        """Equation 1 with the rest of the device evenly in the others' hands; alone, nobody disturbs."""
+        if not others or share >= 1.0:
+            return 1.0
+        each = (1.0 - share) / len(others)
+        return self._book.speed(App(config.model), share, [(App(other.model), each) for other in others])

@@ -1,0 +1,127 @@
+"""Spot under a deadline: run on spot, wait for it, or pay on-demand while there is still time.
+
+The idea: slack is a reserve with a price. What it is worth follows from how often this market goes and how soon it
+comes back (`Seen`, learned from what was observed of it, a prior of one hour each), by dynamic programming in
+`spot_value`. Above the table stands a guard that no estimate can overrule: while on-demand started now would end in
+time by less than one more look, on-demand it is. Called by `dure bench spot` tick by tick, and by `guard` for running
+workloads. Not for work without a deadline, which simply takes the cheapest.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+
+import msgspec
+
+from dure.model.units import HOUR_S, Seconds
+from dure.place.spot_value import DOWN, IDLE, ON_DEMAND, SPOT, UP, Market, best_actions
+
+# Rates are rounded to steps of a sixth of an e-fold: equal questions share a table, and the estimate is no better.
+_STEPS_PER_E = 6.0
+# A table has at most this many ticks; longer deadlines get coarser ones.
+_MOST_TICKS = 400
+
+
+class Rent(enum.IntEnum):
+    """What a workload runs on."""
+
+    IDLE = IDLE
+    SPOT = SPOT
+    ON_DEMAND = ON_DEMAND
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What was observed of a market: hours up and down, and how often it went and came.
+
+    The defaults are the prior: one loss in an hour up, one return in an hour down.
+    """
+
+    up_h: float = 1.0
+    down_h: float = 1.0
+    losses: float = 1.0
+    returns: float = 1.0
+    elsewhere: float = 0.0
+
+    @property
+    def lost_per_h(self) -> float:
+        return self.losses / self.up_h
+
+    @property
+    def back_per_h(self) -> float:
+        return self.returns / self.down_h
+
+    def after(self, was_up: bool, is_up: bool, span_s: Seconds) -> Seen:
+        """One more look, `span_s` after the last."""
+        hours = span_s / HOUR_S
+        return msgspec.structs.replace(
+            self,
+            up_h=self.up_h + hours * is_up,
+            down_h=self.down_h + hours * (not is_up),
+            losses=self.losses + (was_up and not is_up),
+            returns=self.returns + (is_up and not was_up),
+        )
+
+
+class SpotView(msgspec.Struct, frozen=True):
+    """One moment. `left_s` is the time until the deadline, `work_s` the work that is not safe yet.
+
+    `loading_s` is what is left of a restart, `look_s` how long until the next look, `price` spot over on-demand.
+    """
+
+    left_s: Seconds
+    work_s: Seconds
+    up: bool
+    running: Rent
+    restart_s: Seconds
+    look_s: Seconds
+    price: float
+    loading_s: Seconds = 0.0
+
+    @property
+    def slack_s(self) -> Seconds:
+        return self.left_s - self.work_s
+
+
+def must_rent(view: SpotView) -> bool:
+    """The guard: at the next look it may be too late for on-demand. True for good once it is."""
+    if view.running is Rent.ON_DEMAND:
+        return view.slack_s - view.loading_s < 2 * (view.restart_s + view.look_s)
+    return view.slack_s < view.restart_s + view.look_s
+
+
+def may_launch_spot(view: SpotView) -> bool:
+    """Whether a launch on spot that is lost at once would still leave time for on-demand."""
+    return view.slack_s >= 2 * (view.restart_s + view.look_s)
+
+
+def choose(view: SpotView, seen: Seen) -> Rent:
+    """What to run until the next look."""
+    if must_rent(view):
+        return Rent.ON_DEMAND
+    tick_s = max(view.restart_s, view.look_s, (view.left_s + view.work_s) / _MOST_TICKS)
+    left = max(0, int((view.left_s - view.look_s / 2) // tick_s))
+    work = max(1, math.ceil((view.work_s + view.loading_s) / tick_s - 1e-9))
+    market = Market(
+        _chance(seen.lost_per_h, tick_s), _chance(seen.back_per_h, tick_s), view.price, _rounded_down(seen.elsewhere)
+    )
+    # A table serves all smaller questions: round its size up so that few are made.
+    actions = best_actions(_roomy(left), _roomy(work), market)
+    wish = Rent(int(actions[left, work, UP if view.up else DOWN, view.running]))
+    if wish is Rent.SPOT and (not view.up or (view.running is not Rent.SPOT and not may_launch_spot(view))):
+        return Rent.ON_DEMAND
+    return wish
+
+
+def _chance(per_h: float, tick_s: Seconds) -> float:
+    stepped = math.exp(round(math.log(min(max(per_h, 1e-3), 60.0)) * _STEPS_PER_E) / _STEPS_PER_E)
+    return 1.0 - math.exp(-stepped * tick_s / HOUR_S)
+
+
+def _rounded_down(share: float) -> float:
+    """In steps of a twentieth, never certain: pools that were never all down at once may be one day."""
+    return min(19, int(20 * share)) / 20
+
+
+def _roomy(size: int) -> int:
+    return 64 * (size // 64 + 1)

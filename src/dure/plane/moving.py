@@ -1,0 +1,175 @@
+"""Moves under way: planned now and then, begun at the right moment, finished or given up.
+
+Called by the loop in every cycle; `place.moves` says what is worth it. Training begins when a checkpoint has just
+been reported: it leaves, and goes on in the new home from there. A serving's next home warms up beside the present
+one, which goes only when all its replicas are ready. Plans are kept in memory alone: a new leader plans anew. What is
+under way is in the records, so the limits hold across restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from dure.model.decision import JournalEntry, Move
+from dure.model.policy import Verb
+from dure.model.reason import Reason
+from dure.model.report import Observed, Report
+from dure.model.snapshot import digest
+from dure.model.units import HOUR_S, Instant, Seconds
+from dure.model.workload import Phase, WorkloadType
+from dure.place.candidate import Cycle
+from dure.place.moves import best_move, movable, moves
+from dure.place.settings import PlaceSettings, settings_of
+from dure.plane.apply import Draft
+from dure.plane.billing import billed
+from dure.plane.fold import leave
+from dure.plane.observe import Observer
+
+# Prices and grids are new every hour; a deadline on spot may come nearer in between.
+LOOK_S: Seconds = 600.0
+# The next home of a serving has this long, beyond the boot of its node, to be ready.
+WARM_S: Seconds = 1800.0
+# A saving that has shrunk below this part of the threshold when the checkpoint comes is let go.
+KEEP = 0.5
+
+
+class Moving:
+    """`act` is called once in every cycle, after reports were folded and decisions made."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._plans: dict[str, Move] = {}
+        self._begun: list[Instant] = []
+        self._looked_s: Instant | None = None
+
+    def act(self, drafts: Sequence[Draft], reports: Sequence[Report], now_s: Instant) -> None:
+        seen = {report.cluster: report for report in reports}
+        for draft in drafts:
+            if draft.status.incoming is not None:
+                self._follow(draft, seen, now_s)
+        due = self._looked_s is None or now_s - self._looked_s >= LOOK_S
+        if not (due or self._plans):
+            return
+        running = [draft for draft in drafts if movable(draft.record)]
+        settings = _settings(self._observer)
+        if not running or settings is None or settings.moves_at_once <= 0:
+            self._plans.clear()
+            return
+        if due:
+            self._plan(running, drafts, reports, settings, now_s)
+        self._begin(running, drafts, reports, settings, now_s)
+
+    def _plan(
+        self, running: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report], settings: PlaceSettings,
+        now_s: Instant,
+    ) -> None:  # fmt: skip
+        """What is worth it now; an earlier plan that waits for its checkpoint stands until then."""
+        self._looked_s = now_s
+        names = {draft.before.name for draft in running}
+        self._plans = {name: move for name, move in self._plans.items() if name in names}
+        room = self._room(drafts, settings, now_s) - len(self._plans)
+        if room > 0:
+            snapshot = self._observer.snapshot(now_s, [draft.record for draft in drafts], reports)
+            self._plans |= {move.workload: move for move in moves(snapshot, room, besides=frozenset(self._plans))}
+
+    def _begin(
+        self, running: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report], settings: PlaceSettings,
+        now_s: Instant,
+    ) -> None:  # fmt: skip
+        ready = [draft for draft in running if draft.before.name in self._plans and self._may_begin(draft)]
+        if not ready:
+            return
+        snapshot = self._observer.snapshot(now_s, [draft.record for draft in drafts], reports)
+        cycle = Cycle(snapshot, (), all_bills=True)
+        for draft in ready:
+            del self._plans[draft.before.name]
+            if self._room(drafts, settings, now_s) <= 0:
+                return
+            # Validated anew: the world has moved on since it was planned.
+            found = best_move(cycle, draft.record, KEEP)
+            if found is not None:
+                move, candidate = found
+                cycle.take(draft.record, candidate, move.placement.bill)
+                billed([draft], snapshot, every_s=0.0)
+                _start(draft, move, digest(snapshot), now_s)
+                self._begun.append(now_s)
+
+    def _may_begin(self, draft: Draft) -> bool:
+        """Serving at any time; training when a checkpoint has just come in, or when a deadline cannot wait for it."""
+        if draft.before.spec.type is WorkloadType.SERVING:
+            return True
+        at_checkpoint = draft.status.done_s > draft.before.status.done_s
+        return at_checkpoint or self._plans[draft.before.name].reason.reason is Reason.DEADLINE_AT_RISK
+
+    def _room(self, drafts: Iterable[Draft], settings: PlaceSettings, now_s: Instant) -> int:
+        """How many may begin now: the rest of those at once and of those in any hour."""
+        self._begun = [at_s for at_s in self._begun if now_s - at_s < HOUR_S]
+        under_way = sum(draft.status.incoming is not None or bool(draft.status.moving_to) for draft in drafts)
+        recent = sum(draft.status.moved_s is not None and now_s - draft.status.moved_s < HOUR_S for draft in drafts)
+        lately = max(recent, len(self._begun))
+        return min(settings.moves_at_once - under_way, settings.moves_per_hour - lately)
+
+    def _follow(self, draft: Draft, seen: dict[str, Report], now_s: Instant) -> None:
+        """Switch to a home that is warm; give one up that does not get warm."""
+        status, incoming = draft.status, draft.status.incoming
+        assert incoming is not None
+        report = seen.get(incoming.cluster)
+        there = _observed(report, draft.before.uid, incoming.generation)
+        if status.phase is not Phase.RUNNING or status.leaving_s is not None:
+            draft.status = replace(status, incoming=None)
+            return
+        if there is not None and there.ready >= incoming.replicas:
+            billed([draft], self._observer.snapshot(now_s, (), tuple(seen.values())), every_s=0.0)
+            _switch(draft, there)
+        elif now_s > max(incoming.start_s, incoming.decided_s) + WARM_S:
+            draft.status = replace(status, incoming=None, message="its next home did not get warm")
+
+
+def _settings(observer: Observer) -> PlaceSettings | None:
+    """Those of the placement policy; nothing while it is paused."""
+    placing = next((one for one in observer.store.list_policies() if one.verb is Verb.PLACE), None)
+    if placing is None:
+        return PlaceSettings()
+    return None if placing.paused else settings_of(placing)
+
+
+def _observed(report: Report | None, uid: str, generation: int) -> Observed | None:
+    if report is None:
+        return None
+    return next((one for one in report.observed if one.uid == uid and one.generation == generation), None)
+
+
+def _start(draft: Draft, move: Move, seen: str, now_s: Instant) -> None:
+    """A serving gets a second home beside the first; anything else leaves for the new one."""
+    home = move.placement
+    draft.entries.append(JournalEntry(0, now_s, seen, move, draft.before.spec.tenant, home.cluster))
+    if draft.before.spec.type is WorkloadType.SERVING:
+        present = draft.status.placement
+        assert present is not None
+        # As many as it has now, burst replicas included: the switch must not make it smaller.
+        warm = replace(home, replicas=max(home.replicas, present.replicas))
+        draft.status = replace(draft.status, incoming=warm, generation=home.generation, moved_s=now_s)
+        return
+    left = leave(draft.status, now_s, f"moves to {move.reason.where}: {move.reason.detail}", move.reason.reason)
+    draft.status = replace(left, moving_to=move.reason.where, moved_s=now_s)
+
+
+def _switch(draft: Draft, there: Observed) -> None:
+    """The new home serves alone from now on and is paid since it was wanted; what both counted counts once."""
+    status = draft.status
+    assert status.incoming is not None
+    draft.status = replace(
+        status,
+        placement=status.incoming,
+        incoming=None,
+        ready=there.ready,
+        billed_until_s=status.incoming.decided_s,
+        requests_before=_less(status.requests, there.requests),
+        requests_good_before=_less(status.requests_good, there.requests_good),
+    )
+
+
+def _less(total: int | None, counted: int | None) -> int | None:
+    return None if total is None else max(0, total - (counted or 0))

@@ -1,0 +1,205 @@
+"""Services that share devices: who runs how many replicas, carried out as one plan after the other.
+
+Called by the loop in every cycle, for the services of `groups` only; all others are left to `bursting`. What a
+service wants follows from the requests that came since the last look. `scale.pools` divides, `scale.reallocation`
+leads there step by step. A group's plan is kept in the store with everything else that the loop writes, so a new
+leader goes on with it; each step is a line of the journal and a piece of news.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from dure.model.decision import JournalEntry, Reallocate, ScaleReplicas
+from dure.model.elastic import ElasticGroup
+from dure.model.event import Event, Level
+from dure.model.report import Observed, Report
+from dure.model.units import Instant, Seconds
+from dure.model.workload import Phase, WorkloadType
+from dure.plane.adapting import Learned
+from dure.plane.apply import Draft
+from dure.plane.billing import billed
+from dure.plane.observe import Observer
+from dure.scale.pools import PoolSettings, Service, shares
+from dure.scale.reallocation import Held, Order, Plan, advance, planned
+
+SETTING = "elastic-plan/"
+# Requests are counted about once a minute.
+LOOK_S: Seconds = 60.0
+# A replica is meant to answer this multiple of its part of the mean rate before another one is wanted.
+USE = 1.6
+
+
+class _Look(NamedTuple):
+    at_s: Instant
+    requests: int
+    wanted: int
+    calm_rounds: int
+
+
+class Pooling:
+    """`groups` is empty unless somebody has set it; then every cycle looks at them."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self.groups: tuple[ElasticGroup, ...] = ()
+        self._looks: dict[str, _Look] = {}
+        self._learned = Learned()
+
+    def act(self, drafts: list[Draft], reports: Sequence[Report], now_s: Instant) -> list[Draft]:
+        """Change the drafts whose service gives or gets; answers those that belong to no group."""
+        self._learned = Learned()
+        if not self.groups:
+            return drafts
+        by_name = {draft.before.name: draft for draft in drafts}
+        seen = {one.uid: one for report in reports for one in report.observed}
+        for group in self.groups:
+            members = {name: by_name[name] for name in group.primary if name in by_name}
+            if all(_runs(draft) for draft in members.values()) and len(members) == len(group.primary):
+                self._tend(group, members, seen, reports, now_s)
+        grouped = {name for group in self.groups for name in group.primary}
+        return [draft for draft in drafts if draft.before.name not in grouped]
+
+    def told(self, other: Learned) -> Learned:
+        """What this cycle has to write beside the drafts, together with what somebody else has."""
+        mine = self._learned
+        return Learned(
+            (*other.entries, *mine.entries), {**other.settings, **mine.settings}, (*other.events, *mine.events)
+        )
+
+    def _tend(
+        self,
+        group: ElasticGroup,
+        members: dict[str, Draft],
+        seen: dict[str, Observed],
+        reports: Sequence[Report],
+        now_s: Instant,
+    ) -> None:
+        looked = [self._look(draft, now_s) for draft in members.values()]
+        kept = self._observer.store.fetch_setting(SETTING + group.name)
+        before = msgspec.json.decode(kept, type=Plan) if kept else None
+        plan = before
+        if plan is None or plan.over:
+            plan = self._plan(group, members, now_s) if any(looked) else None
+        if plan is None:
+            return
+        held = {name: _held(draft, seen.get(draft.before.uid)) for name, draft in members.items()}
+        after, orders = advance(plan, held, now_s)
+        self._obey(orders, members, reports, now_s, after)
+        if after != before:
+            self._tell(group, before, after, members, now_s)
+
+    def _look(self, draft: Draft, now_s: Instant) -> bool:
+        """Whether a new look at a service's requests was taken."""
+        spec, status = draft.before.spec, draft.status
+        last = self._looks.get(draft.before.uid)
+        requests = status.requests or 0
+        if last is None or requests < last.requests:
+            self._looks[draft.before.uid] = _Look(now_s, requests, _replicas(draft), 0)
+            return False
+        if now_s - last.at_s < LOOK_S:
+            return False
+        rate = (requests - last.requests) / (now_s - last.at_s)
+        wanted = max(spec.replicas.min, math.ceil(rate * spec.size / (spec.rate_per_s * USE)))
+        calm = last.calm_rounds + 1 if wanted < _replicas(draft) else 0
+        self._looks[draft.before.uid] = _Look(now_s, requests, wanted, calm)
+        return True
+
+    def _plan(self, group: ElasticGroup, members: dict[str, Draft], now_s: Instant) -> Plan | None:
+        services = tuple(
+            Service(
+                name,
+                group.primary[name],
+                draft.before.spec.replicas.min,
+                draft.before.spec.replicas.max,
+                _replicas(draft),
+                self._looks[draft.before.uid].wanted,
+                draft.before.spec.priority,
+                self._looks[draft.before.uid].calm_rounds,
+            )
+            for name, draft in members.items()
+        )
+        settings = PoolSettings(group.elastic, group.give_back, group.calm)
+        return planned(f"{group.name}-{now_s:.0f}", shares(services, settings), now_s)
+
+    def _obey(
+        self,
+        orders: Iterable[Order],
+        members: dict[str, Draft],
+        reports: Sequence[Report],
+        now_s: Instant,
+        plan: Plan,
+    ) -> None:
+        """New replica counts; what ran so far is billed before. Drained replicas take no new requests anyway."""
+        due = [
+            (members[order.service], order.replicas)
+            for order in orders
+            if order.act == "scale" and _replicas(members[order.service]) != order.replicas
+        ]
+        if due:
+            billed([draft for draft, _ in due], self._observer.snapshot(now_s, (), reports), every_s=0.0)
+        for draft, replicas in due:
+            home = draft.status.placement
+            assert home is not None
+            decision = ScaleReplicas(draft.before.name, home.replicas, replicas, f"{plan.name}: {plan.why}")
+            generation = draft.status.generation + 1
+            placement = replace(home, replicas=replicas, generation=generation)
+            draft.status = replace(draft.status, placement=placement, generation=generation)
+            draft.entries.append(JournalEntry(0, now_s, "", decision, draft.before.spec.tenant, home.cluster))
+
+    def _tell(
+        self, group: ElasticGroup, before: Plan | None, after: Plan, members: dict[str, Draft], now_s: Instant
+    ) -> None:
+        step = after.steps[after.at]
+        home = members[step.service].status.placement
+        decision = Reallocate(
+            group.name, after.name, step.service, after.standing, step.number, step.phase, step.replicas, after.why
+        )
+        where = home.cluster if home is not None else ""
+        tenant = members[step.service].before.spec.tenant
+        entry = JournalEntry(0, now_s, "", decision, tenant, where)
+        events = []
+        begins = before is None or before.name != after.name
+        if begins or before is None or before.standing != after.standing:
+            level = Level.WARNING if after.standing in ("undoing", "undone") else Level.INFO
+            message = f"{group.name}: {_SAID['begun' if begins else after.standing]}: {after.why}"
+            events.append(Event(now_s, "Reallocated", message, level=level, tenant=tenant, workload=step.service,
+                                cluster=where))  # fmt: skip
+        kept = msgspec.json.encode(after).decode()
+        mine = self._learned
+        self._learned = Learned(
+            (*mine.entries, entry), {**mine.settings, SETTING + group.name: kept}, (*mine.events, *events)
+        )
+
+
+_SAID = {
+    "begun": "devices are given anew",
+    "running": "devices are given anew",
+    "done": "devices have changed hands",
+    "undoing": "the change of hands fails and is undone",
+    "undone": "everybody has what they had",
+}
+
+
+def _replicas(draft: Draft) -> int:
+    home = draft.status.placement
+    return home.replicas if home is not None else 0
+
+
+def _runs(draft: Draft) -> bool:
+    spec, status = draft.before.spec, draft.status
+    running = status.phase is Phase.RUNNING and status.leaving_s is None and status.placement is not None
+    return running and spec.type is WorkloadType.SERVING and spec.rate_per_s > 0
+
+
+def _held(draft: Draft, seen: Observed | None) -> Held:
+    """What the agent last saw of it; what it has not heard of yet is neither ready nor gone."""
+    replicas, generation = _replicas(draft), draft.status.generation
+    if seen is None:
+        return Held(replicas, 0, replicas)
+    return Held(replicas, seen.ready if seen.generation == generation else 0, max(seen.pods, seen.bound))
