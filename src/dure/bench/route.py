@@ -144,7 +144,9 @@ def _summary(rows: Sequence[Row], many: bool) -> dict[str, Any]:
             found[f"{name}: worst against static"] = round(max(ratios) - 1, 4)
     if many:
         found["mixes"] = len({row["scenario"] for row in cells})
-        found["optima not proven"] = len({row["scenario"] for row in cells if "optimum_bound_s" in row})
+    unproven = {str(row["scenario"]) for row in cells if "optimum_bound_s" in row}
+    if many or unproven:
+        found["optima not proven"] = len(unproven)
     return found
 
 

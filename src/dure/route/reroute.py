@@ -37,7 +37,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     behind: float = 0.02
     most_moves: int = 3
     steps: int = 64
-    effort: int = 400_000
+    effort: int = 30_000
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -143,6 +143,8 @@ class _Search:
         for _ in range(self._rule.steps):
             best: tuple[Goal, Change] | None = None
             for change in self._changes():
+                if self._effort < 0:
+                    break
                 tried = self._tried(change)
                 if tried < self.goal and (best is None or tried < best[0]):
                     best = (tried, change)
@@ -199,8 +201,6 @@ class _Search:
     def _tried(self, change: Change) -> Goal:
         queues = self._changed(change)
         self._effort -= sum(map(len, queues.values()))
-        if self._effort < 0:
-            return self.goal
         done = {name: self._backlog.done_s(name, jobs) for name, jobs in queues.items()}
         lanes = self._backlog.lanes
         if any(done[to.lane] + lanes[to.lane].kept_s(job) > self._limit_s + EPSILON_S for job, to in change):

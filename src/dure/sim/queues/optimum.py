@@ -9,6 +9,7 @@ it can take (an arrival plus a sum of run times). The order within a queue is fr
 from __future__ import annotations
 
 import bisect
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from dure.sim.queues.mix import Mix
 
 _MS = 1000
 _LARGEST = 60_000
+_PATIENCE = 3.0
 _INFEASIBLE = highspy.HighsModelStatus.kInfeasible
 _OPTIMAL = highspy.HighsModelStatus.kOptimal
 
@@ -44,23 +46,29 @@ class _Kind(msgspec.Struct, frozen=True):
 
 
 def optimum(mix: Mix, reached_s: Seconds, limit_s: Seconds = 20.0) -> Optimum:
-    """`reached_s` is the best makespan seen in a run: the search goes below it only."""
+    """`reached_s` is the best makespan seen in a run: the search goes below it only.
+
+    A step may take `limit_s`, all of them `_PATIENCE` times that; what is not proven by then is told as not proven.
+    """
     kinds = _kinds(mix)
     slots = {name: queue.slots for name, queue in mix.queues.items()}
     ceiling = round(reached_s * _MS)
-    sums = {name: _sums(kinds, name, ceiling) for name in slots}
     floor = max(max(kind.arrivals) + min(kind.run.values()) for kind in kinds)
+    sums = {name: _sums(kinds, name, ceiling) for name in slots}
+    if sum(len(sums[name]) for kind in kinds for name in kind.run) > _LARGEST:
+        return Optimum(reached_s, min(floor, ceiling) / _MS)
+    stop_s = time.monotonic() + _PATIENCE * limit_s
+
+    def left_s() -> Seconds:
+        return max(0.01, min(limit_s, stop_s - time.monotonic()))
+
     ends = sorted({end for kind in kinds for at in kind.arrivals for name in slots for end in _after(at, sums[name])})
     ends = [end for end in ends if floor <= end < ceiling]
-    size = sum(len(sums[name]) for kind in kinds for name in kind.run)
-    lowest = _first(ends, 0, lambda end: _reachable(kinds, slots, sums, end, 0.0, limit_s) is not False)
-    if size > _LARGEST:
-        bound = ends[lowest] if lowest < len(ends) else ceiling
-        return Optimum(reached_s, bound / _MS)
+    lowest = _first(ends, 0, lambda end: _reachable(kinds, slots, sums, end, 0.0, left_s()) is not False)
     unsure: list[int] = []
 
     def possible(end: int) -> bool:
-        answer = _reachable(kinds, slots, sums, end, 1.0, limit_s)
+        answer = _reachable(kinds, slots, sums, end, 1.0, left_s())
         if answer is None:
             unsure.append(end)
         return bool(answer)
@@ -81,7 +89,7 @@ def _kinds(mix: Mix) -> list[_Kind]:
 
 
 def _sums(kinds: Sequence[_Kind], queue: str, ceiling: int) -> list[int]:
-    """Every time at which a job can start, seen from the end: sums of run times in this queue."""
+    """Every time at which a job can start, seen from the end: sums of run times in this queue; too many end it."""
     found = {0}
     for kind in kinds:
         run = kind.run.get(queue)
@@ -93,6 +101,8 @@ def _sums(kinds: Sequence[_Kind], queue: str, ceiling: int) -> list[int]:
                 if at >= ceiling:
                     break
                 found.add(at)
+        if len(found) > _LARGEST:
+            break
     return sorted(found)
 
 

@@ -84,6 +84,16 @@ def test_the_optimum_equals_that_of_trying_everything() -> None:
         assert optimum(mix, play(mix, dynamic=False).makespan_s).makespan_s == pytest.approx(_tried(mix), abs=2e-3)
 
 
+def test_times_that_are_all_different_are_given_up_in_good_time_and_told_as_not_proven() -> None:
+    runs = [3600.0 + 1.377 * number**2 for number in range(40)]
+    jobs = tuple(MixJob(f"j{n}", 60.0 * n, "light", {"gpu": run, "cpu": 2.7 * run}) for n, run in enumerate(runs))
+    mix = Mix("hours", {"gpu": MixQueue(4), "cpu": MixQueue(6)}, jobs)
+    reached = play(mix, dynamic=True).makespan_s
+    found = optimum(mix, reached)
+    assert not found.proven
+    assert found.bound_s < found.makespan_s == reached
+
+
 def _tried(mix: Mix) -> float:
     slots = [("gpu", 0), ("gpu", 1), ("cpu", 0)]
     jobs = sorted(mix.jobs, key=lambda job: job.arrival_s)
