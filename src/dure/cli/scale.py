@@ -80,8 +80,9 @@ def tune_command(
     if advice.proposal is None:
         click.echo(f"\nNo setting stays within {allowed:.1%} misses. Allow more, boot faster, or raise --most.")
     else:
-        saved = 1.0 - advice.proposal.gpu_hours / max(advice.start.gpu_hours, 1e-9)
-        click.echo(f"\n* proposed: {saved:.0%} fewer GPU-hours than the cautious start, within {allowed:.1%} misses.")
+        change = advice.proposal.gpu_hours / max(advice.start.gpu_hours, 1e-9) - 1.0
+        cost = f"{abs(change):.0%} {'more' if change > 0 else 'fewer'} GPU-hours than the cautious start"
+        click.echo(f"\n* proposed: {cost} (which missed {advice.start.miss_rate:.1%}), within {allowed:.1%} misses.")
 
 
 @command.command(name="signals")

@@ -85,7 +85,7 @@ def tune(requests: Requests, boot_s: float, allowed: float, engine: Engine, prom
             averaged = signal in ("utilization", "cache")
             scaler: Scaler = HpaScaler(signal, setting, most) if averaged else KedaScaler(signal, setting, most)
             trials.append(trial("hpa" if averaged else "keda", signal, setting, scaler))
-    for load in (0.6, 0.8, 1.0, 1.2):
+    for load in (0.35, 0.45, 0.6, 0.8, 1.0, 1.2):
         settings = ServingSettings(boot_s, load=load, max_replicas=most)
         trials.append(trial("dure", "work", load, DureScaler(settings, engine, 200.0)))
     good = [found for found in trials if found.miss_rate <= allowed]
