@@ -31,6 +31,7 @@ from dure.scale.hpa.spec import Resource
 from lab.cluster import Cluster
 from lab.lab import Lab
 from lab.metrics_api import MetricsApi, Question
+from lab.progress import say
 from lab.rest import Json
 from tests.kube.hpa_traces import (
     AGES_AGO_S,
@@ -50,6 +51,9 @@ from tests.kube.hpa_traces import (
 # second, whatever else it does: while it waits for an answer it would already have a next sync in its queue.
 SYNC_S = 1.6
 SLACK_S = 0.4
+# Nobody who is active is silent for that long.
+QUIET_S = 20.0
+PROGRESS_S = 60.0
 LAB_FLAGS = {
     "kube-apiserver": ["--feature-gates=HPAScaleToZero=true"],
     "kube-controller-manager": [
@@ -102,6 +106,7 @@ class Player:
         self._state, self._sight = HpaState(), Sight(0.0, 0, 0)
         self._reasons: dict[str, str] = {}
         self._version = ""
+        self._woken = 0
         self._pods: tuple[Pod, ...] = ()
         self._slot, self._anchor_s, self._replied_s, self._off_s = 0, 0.0, 0.0, -1e9
         self._outcome: Outcome | None = None
@@ -128,12 +133,25 @@ class Player:
                     for name, sample in reading.samples.items()
                 ]
 
+    def wake(self) -> None:
+        """Brought to zero, and the note about that lost: nobody asks any more until its owner scales it up."""
+        if self.done.is_set() or time.monotonic() - self._began_s - self._replied_s < QUIET_S:
+            return
+        found = self._api.get(f"{DEPLOYMENTS}/{self.trace.name}")
+        if self._outcome is not None and int(found["spec"]["replicas"]) == 0:
+            self._judge(self._replied_s + SYNC_S, 0, self._outcome)
+            self._outcome, self._off_s = None, time.monotonic() - self._began_s
+            self._woken += 1
+            self._api.patch(f"{DEPLOYMENTS}/{self.trace.name}", {"spec": {"replicas": 1}})
+
     def _begin(self) -> None:
         asked_s = time.monotonic() - self._began_s
         found = self._api.get(f"{DEPLOYMENTS}/{self.trace.name}")
         spec, status = int(found["spec"]["replicas"]), int(found.get("status", {}).get("replicas", 0))
-        if self._outcome is None:
+        if self._outcome is None and not self._woken:
             self._first(asked_s, spec)
+        elif self._outcome is None:
+            self._anchor_s, self._slot = asked_s, 0
         else:
             self._judge(asked_s, spec, self._outcome)
         if len(self.judged) >= self._ticks:
@@ -162,6 +180,8 @@ class Player:
     def _judge(self, asked_s: float, spec: int, outcome: Outcome) -> None:
         found = self._api.get(f"{HPAS}/{self.trace.name}")
         real = {one["type"]: one["reason"] for one in found["status"]["conditions"]}
+        # The controller's own note; with a lost write it is lost as well.
+        self._state = msgspec.structs.replace(self._state, scaled_to_zero=real.get("ScaledToZero") == "ScaledToZero")
         lost, self._version = (
             found["metadata"]["resourceVersion"] == self._version,
             found["metadata"]["resourceVersion"],
@@ -278,9 +298,16 @@ def play(cluster: Cluster, chosen: Sequence[Trace], ticks: int, *, moving: bool 
         players[trace.name].prepare()
     with MetricsApi(cluster, answer):
         cluster.apply(*(manifest(trace) for trace in chosen))
-        for player in players.values():
-            if not player.done.wait(ticks * STEP_S * 3 + 300.0):
-                raise TimeoutError(f"{player.trace.name} came to tick {len(player.judged)} of {ticks}")
+        deadline_s, shown_s = time.monotonic() + ticks * STEP_S * 3 + 300.0, 0.0
+        while not all(player.done.wait(1.0) for player in players.values()):
+            for player in players.values():
+                player.wake()
+            if time.monotonic() - shown_s > PROGRESS_S:
+                shown_s = time.monotonic()
+                slowest = min(players.values(), key=lambda player: len(player.judged))
+                say(f"agree: {slowest.trace.name} is at tick {len(slowest.judged)} of {ticks}")
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"not all came to tick {ticks}")
         cluster.kubectl("delete", "hpa", "--all")
     if errors:
         raise errors[0]

@@ -10,7 +10,7 @@ from tests.kube.hpa_traces import traces
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
-TICKS = 6
+TICKS = 5
 
 
 def test_every_decision_of_ten_real_autoscalers_is_foreseen(lab_factory: LabFactory) -> None:

@@ -25,7 +25,8 @@ import msgspec
 from dure.adapters.kube.rest import Api
 from dure.adapters.kube.wire import Wire
 from dure.bench.result import Result, Row, bench_options, emit
-from dure.bench.route_lab import KUEUE, lab_of_this_checkout
+from dure.bench.route_lab import lab_of_this_checkout
+from dure.bench.route_objects import KUEUE, queue_objects
 from dure.model.errors import InvalidInput, Temporary
 from dure.model.units import Seconds
 
@@ -212,8 +213,6 @@ def _job(name: str) -> dict[str, Any]:
 
 
 def _queues() -> list[dict[str, Any]]:
-    from dure.bench.route_lab import queue_objects
-
     return queue_objects({"gpu": {"cpu": 16, "nvidia.com/gpu": 4}, "cpu": {"cpu": 24}})
 
 

@@ -40,6 +40,11 @@ COMPARED = ("static", "seed", "earliest-finish")
 @click.option("--repeats", default=1, show_default=True, help="Runs of each cell, with seeds of their own.")
 @click.option("--seed", default=0, show_default=True, help="The first seed.")
 @click.option("--factor", default=5.0, show_default=True, help="Real Kueue: how many times faster than real time.")
+@click.option(
+    "--resume",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Real Kueue: keep finished runs in this file and go on from it.",
+)
 @bench_options
 def command(as_json: bool, report: Path | None, sim: bool, **options: Any) -> None:
     """Measure the routing policies: makespan, waiting, distance to the optimum.
@@ -57,7 +62,9 @@ def command(as_json: bool, report: Path | None, sim: bool, **options: Any) -> No
             raise InvalidInput("random mixes are for the simulation", remedy="Add --sim.")
         from dure.bench.route_lab import measure
 
-        result, plots = measure(mixes, policies, options["factor"], options["repeats"], options["seed"])
+        result, plots = measure(
+            mixes, policies, options["factor"], options["repeats"], options["seed"], options["resume"]
+        )
         emit(result, as_json=as_json, report=report, figures=plots)
         return
     wanted = Wanted(policies, options["repeats"], options["jitter"], options["seed"])

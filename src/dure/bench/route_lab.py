@@ -7,20 +7,25 @@ the optimum and the simulation of the same run count it as well.
 
 from __future__ import annotations
 
-import json
+import datetime
+import hashlib
+import os
 import statistics
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import click
+import msgspec
 from msgspec.structs import replace
 
 from dure.adapters.kube.rest import Api
-from dure.bench.result import Result, Row
+from dure.bench.progress import Journal
+from dure.bench.result import Cell, Result, Row
+from dure.bench.route_objects import QUEUES, job_of, nodes_of, queues_of
 from dure.bench.route_plots import figures
 from dure.bench.route_sim import play
 from dure.gateway.desk import Caller
@@ -35,51 +40,77 @@ from dure.sim.queues.world import Laws, Run, Stay
 
 FASTEST = 5.0
 LONGEST_S = 1200.0
-RUN_SECONDS = "lab.dure.dev/run-seconds"
-KUEUE = "kueue.x-k8s.io/v1beta2"
-JOBS = "/apis/batch/v1/namespaces/default/jobs"
-QUEUES = {"gpu": "user-gpu", "cpu": "user-cpu"}
 # Before the first run nothing is known of what a Job costs besides running.
 FIRST_COST_S = 1.5
+Wanted: TypeAlias = tuple[Mix, str, int]
 
 
 class Seen(NamedTuple):
-    """A run in real seconds since its first submission."""
+    """A run in real seconds since its first submission. `written_s`: when each queue's counters changed."""
 
     run: Run
     cost_s: Seconds
     arrivals: Mapping[str, Seconds]
+    written_s: Mapping[str, tuple[Seconds, ...]]
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """A finished run, as it is kept to go on from."""
+
+    row: dict[str, Cell]
+    run: Run
+    cost_s: Seconds
 
 
 def measure(
-    mixes: Sequence[Mix], policies: Sequence[str], factor: float, repeats: int, seed: int
+    mixes: Sequence[Mix], policies: Sequence[str], factor: float, repeats: int, seed: int, resume: Path | None = None
 ) -> tuple[Result, list[Any]]:
+    """Repeat by repeat, so that a run cut short still has some of each; with `resume` only what is missing is run."""
     if not 1.0 <= factor <= FASTEST:
         raise InvalidInput(f"--factor must be from 1 to {FASTEST:g}: what Jobs cost besides running does not shrink")
     for mix in mixes:
         if set(mix.queues) != set(QUEUES):
             raise InvalidInput(f"scenario '{mix.name}': the real Kueue here has the queues gpu and cpu")
-    rows: list[Row] = []
-    shown: dict[tuple[str, str], Run] = {}
+    wanted = [(mix, name, seed + repeat) for repeat in range(repeats) for mix in mixes for name in policies]
+    digest = hashlib.blake2b(msgspec.json.encode(mixes), digest_size=8).hexdigest()
+    kept = Journal(resume, Measured, f"route factor={factor:g} mixes={digest}")
+    found = [kept.get(_key(one)) for one in wanted]
+    if not all(found):
+        found = _run_missing(wanted, found, factor, kept)
+    done = [one for one in found if one is not None]
+    rows: list[Row] = [one.row for one in done]
+    shown = {(mix.name, name): one.run for (mix, name, _), one in zip(wanted, done, strict=True)}
+    return Result("route", rows, _summary(rows, factor)), figures(rows, shown)
+
+
+def _run_missing(
+    wanted: Sequence[Wanted], kept: Sequence[Measured | None], factor: float, journal: Journal[Measured]
+) -> list[Measured | None]:
+    found: list[Measured | None] = []
     cost_s = FIRST_COST_S
     with lab_of_this_checkout()(["hub"], kueue={"hub"}) as lab:
         hub = lab["hub"]
-        hub.add_nodes(_nodes(mixes[0]))
-        hub.apply(*_queues(mixes[0]))
+        hub.add_nodes(nodes_of(wanted[0][0]))
+        hub.apply(*queues_of(wanted[0][0]))
         with Api.from_kubeconfig(hub.kubeconfig_path) as api:
-            for mix in mixes:
-                for name in policies:
-                    for repeat in range(repeats):
-                        seen = _run(api, mix, name, factor, cost_s)
-                        cost_s = seen.cost_s
-                        row = _row(mix, name, factor, seed + repeat, seen)
-                        rows.append(row)
-                        shown[mix.name, name] = seen.run
-                        click.echo(
-                            f"{mix.name} {name}: {row['makespan_s']} s, optimum {row['optimum_s']} s", err=True
-                        )
-                        hub.kubectl("delete", "jobs", "--all", "--wait=true")
-    return Result("route", rows, _summary(rows, factor)), figures(rows, shown)
+            for one, before in zip(wanted, kept, strict=True):
+                measured = before
+                if measured is None:
+                    mix, name, seed = one
+                    seen = _run(api, mix, name, factor, cost_s)
+                    measured = Measured(_row(mix, name, factor, seed, seen), seen.run, seen.cost_s)
+                    journal.add(_key(one), measured)
+                    row = measured.row
+                    click.echo(f"{mix.name} {name}: {row['makespan_s']} s, optimum {row['optimum_s']} s", err=True)
+                    hub.kubectl("delete", "jobs", "--all", "--wait=true")
+                cost_s = measured.cost_s
+                found.append(measured)
+    return found
+
+
+def _key(wanted: Wanted) -> str:
+    mix, name, seed = wanted
+    return f"{mix.name}/{name}/{seed}"
 
 
 def lab_of_this_checkout() -> Any:
@@ -98,19 +129,20 @@ def _run(api: Api, mix: Mix, name: str, factor: float, cost_s: Seconds) -> Seen:
     gateway.start()
     try:
         watcher = _Watcher(gateway)
+        watcher.wait_empty()
         begun = time.time()
         arrivals = {}
         for spec in sorted(mix.jobs, key=lambda one: one.arrival_s):
             watcher.wait_until(begun + spec.arrival_s / factor)
             arrivals[spec.name] = time.time() - begun
-            gateway.desk.submit(_job(spec, factor, cost_s), Caller(), where=spec.name)
+            gateway.desk.submit(job_of(spec, factor, cost_s), Caller(), where=spec.name)
         watcher.wait_all(len(mix.jobs))
         stays = watcher.stays(mix, begun, arrivals)
     finally:
         gateway.stop()
     costs = _costs(stays, {spec.name: spec for spec in mix.jobs}, factor)
     last = max(arrivals.values())
-    return Seen(Run(tuple(stays), last), max(0.0, statistics.fmean(costs)), arrivals)
+    return Seen(Run(tuple(stays), last), max(0.0, statistics.fmean(costs)), arrivals, watcher.written_s(begun))
 
 
 def _costs(stays: Sequence[Stay], specs: Mapping[str, MixJob], factor: float) -> list[Seconds]:
@@ -141,12 +173,33 @@ class _Watcher:
         self._ledger = gateway.ledger
         self._reserved: dict[str, tuple[float, str]] = {}
         self._pause = threading.Event()
+        self._counters: dict[str, tuple[int, int]] = dict.fromkeys(QUEUES, (0, 0))
+        self._written: dict[str, list[float]] = {lane: [] for lane in QUEUES}
 
     def look(self) -> None:
         now = time.time()
         for lane in QUEUES:
+            counters = self._count(lane)
+            if counters != self._counters[lane]:
+                self._counters[lane] = counters
+                self._written[lane].append(now)
             for held in self._ledger.running(lane):
                 self._reserved.setdefault(held.job.partition("/")[2], (now, lane))
+
+    def written_s(self, begun: float) -> dict[str, tuple[Seconds, ...]]:
+        return {lane: tuple(at - begun for at in times) for lane, times in self._written.items()}
+
+    def _count(self, lane: str) -> tuple[int, int]:
+        queue = self._gateway.board.queues.get(lane)
+        return (queue.status.pending_workloads, queue.status.reserving_workloads) if queue is not None else (0, 0)
+
+    def wait_empty(self) -> None:
+        """Until the counters no longer show the run before."""
+        deadline = time.time() + LONGEST_S
+        while any(any(self._count(lane)) for lane in QUEUES):
+            if time.time() > deadline:
+                raise Temporary(f"the queues were not empty within {LONGEST_S:.0f} s")
+            self._pause.wait(0.1)
 
     def wait_until(self, at_s: float) -> None:
         while time.time() < at_s:
@@ -177,7 +230,7 @@ class _Watcher:
         return {entry.job: entry.at_s for entry in latest if entry.what == "finished"}
 
 
-def _row(mix: Mix, name: str, factor: float, seed: int, seen: Seen) -> Row:
+def _row(mix: Mix, name: str, factor: float, seed: int, seen: Seen) -> dict[str, Cell]:
     """Everything in the seconds of the published experiment."""
     jobs = tuple(replace(job, arrival_s=seen.arrivals[job.name] * factor) for job in mix.jobs)
     same = replace(mix, jobs=jobs)
@@ -193,7 +246,8 @@ def _row(mix: Mix, name: str, factor: float, seed: int, seen: Seen) -> Row:
             for job in jobs
         ),
     )
-    played = play(same, name, seed, 0.0, Laws(turnaround_s=held)).makespan_s
+    written = {lane: tuple(at * factor for at in times) for lane, times in seen.written_s.items()}
+    played = play(same, name, seed, 0.0, Laws(turnaround_s=held, written_s=written)).makespan_s
     real = seen.run.makespan_s * factor
     best = optimum(true, max(real, played) * 1.02)
     return {
@@ -208,86 +262,11 @@ def _row(mix: Mix, name: str, factor: float, seed: int, seen: Seen) -> Row:
         "sim_s": round(played, 1),
         "sim_off": round(played / real - 1, 4),
         "cost_per_job_s": round(held, 2),
+        "counters_late_s": round(min(written["gpu"], default=0.0), 2),
         "factor": factor,
+        "load": round(os.getloadavg()[0], 1),
+        "ended": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M"),
     }
-
-
-def _job(spec: MixJob, factor: float, cost_s: Seconds) -> dict[str, Any]:
-    ways = [
-        {
-            "class": queue,
-            "queue": QUEUES[queue],
-            "estimate": round(spec.run_s[queue] / factor + cost_s, 3),
-            "annotations": {RUN_SECONDS: f"{spec.run_s[queue] / factor:.3f}"},
-            **({"resources": {"nvidia.com/gpu": None}, "env": {"RUN_ENV": "cpu"}} if queue == "cpu" else {}),
-        }
-        for queue in sorted(spec.run_s, key=lambda one: one != spec.home)
-    ]
-    kind = "-".join(f"{queue}{seconds:g}" for queue, seconds in sorted(spec.run_s.items()))
-    amounts = {"cpu": "4", "memory": "6Gi", **({"nvidia.com/gpu": "1"} if spec.home == "gpu" else {})}
-    limits = {name: amount for name, amount in amounts.items() if "/" in name}
-    container = {
-        "name": "main",
-        "image": "lab/none",
-        "env": [{"name": "RUN_ENV", "value": spec.home}],
-        "resources": {"requests": amounts, "limits": limits},
-    }
-    annotations = {"dure.dev/kind": kind, "dure.dev/accepts": json.dumps(ways)}
-    run = {RUN_SECONDS: f"{spec.run_s[spec.home] / factor:.3f}"}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": spec.name,
-            "labels": {"kueue.x-k8s.io/queue-name": QUEUES[spec.home]},
-            "annotations": annotations,
-        },
-        "spec": {
-            "backoffLimit": 0,
-            "template": {
-                "metadata": {"annotations": run},
-                "spec": {"restartPolicy": "Never", "containers": [container]},
-            },
-        },
-    }
-
-
-def _nodes(mix: Mix) -> list[dict[str, Any]]:
-    gpus, cpus = mix.queues["gpu"].slots, mix.queues["cpu"].slots
-    return [
-        {"group": "t4", "count": gpus, "cpu": 16, "memory": "64Gi", "gpu": {"product": "Tesla-T4", "count": 1}},
-        {"group": "cpu", "count": max(1, (cpus + 1) // 2), "cpu": 8, "memory": "32Gi"},
-    ]
-
-
-def _queues(mix: Mix) -> list[dict[str, Any]]:
-    gpus, cpus = mix.queues["gpu"].slots, mix.queues["cpu"].slots
-    return queue_objects(
-        {
-            "gpu": {"cpu": 4 * gpus, "memory": "640Gi", "nvidia.com/gpu": gpus},
-            "cpu": {"cpu": 4 * cpus, "memory": "640Gi"},
-        }
-    )
-
-
-def queue_objects(amounts: Mapping[str, Mapping[str, int | str]]) -> list[dict[str, Any]]:
-    """A flavor, a ClusterQueue and a LocalQueue each."""
-    found: list[dict[str, Any]] = []
-    for queue, quota in amounts.items():
-        resources = [{"name": name, "nominalQuota": amount} for name, amount in quota.items()]
-        group = {"coveredResources": list(quota), "flavors": [{"name": queue, "resources": resources}]}
-        spec = {"namespaceSelector": {}, "resourceGroups": [group]}
-        found += [
-            {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": queue}},
-            {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": queue}, "spec": spec},
-            {
-                "apiVersion": KUEUE,
-                "kind": "LocalQueue",
-                "metadata": {"name": QUEUES[queue], "namespace": "default"},
-                "spec": {"clusterQueue": queue},
-            },
-        ]
-    return found
 
 
 def _summary(rows: Sequence[Row], factor: float) -> dict[str, Any]:

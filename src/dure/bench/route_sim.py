@@ -6,19 +6,20 @@ import hashlib
 import math
 import statistics
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from dure.bench.result import Row
 from dure.model.units import Instant, Seconds
-from dure.route import reroute
-from dure.route.policies import looks_again, policy
+from dure.route import rechoose, reroute
+from dure.route.policies import DEFAULT, Policy, looks_again, policy
 from dure.route.seed import Settings as SeedSettings
 from dure.sim.queues.mix import Mix
 from dure.sim.queues.mixes import burst, uniform
 from dure.sim.queues.optimum import Optimum, optimum
-from dure.sim.queues.world import SLOT, Laws, Run, World
+from dure.sim.queues.world import SLOT, Again, Laws, Run, World
 
 PUBLISHED_S = {
     ("uniform", "static"): 201.6,
@@ -52,8 +53,15 @@ class Wanted(NamedTuple):
 
 
 def play(mix: Mix, name: str, seed: int, jitter: float, laws: Laws) -> Run:
-    again = reroute.plan if looks_again(name) else None
-    return World(mix, policy(name, seed_settings=_SEED), again, laws, _chance(seed, jitter)).play()
+    chosen = policy(name, seed_settings=_SEED)
+    return World(mix, chosen, _again(name, chosen), laws, _chance(seed, jitter)).play()
+
+
+def _again(name: str, chosen: Policy) -> Again | None:
+    """As the gateway's mover looks again: jointly for the earliest end, by its own weights for any other policy."""
+    if name == DEFAULT:
+        return reroute.plan
+    return partial(rechoose.plan, choose=chosen) if looks_again(name) else None
 
 
 def rows_of(mix: Mix, wanted: Wanted) -> Iterator[Played]:

@@ -7,15 +7,16 @@ from pathlib import Path
 import click
 
 from dure.bench.result import Cell, Result, Row, bench_options, emit
-from dure.bench.scale_cells import ORDERS, cells_of, play_cell
+from dure.bench.scale_cells import cells_of, orders_of, play_cell
+from dure.bench.scale_shared import NAME, play_shared, shared_cells
 from dure.bench.scale_store import Store
 from dure.bench.scale_summary import figures, summarise
 
-SCENARIOS = ("conv-150", "code-150", "twitter-150", "twitter-20", "conv-20", "code-20")
+SCENARIOS = ("conv-150", "code-150", "twitter-150", "twitter-20", "shared-150", "conv-20", "code-20")
 
 
 @click.command(name="scale")
-@click.option("--scenarios", default=",".join(SCENARIOS[:4]), show_default=True, help="TRACE-BOOTSECONDS, ...")
+@click.option("--scenarios", default=",".join(SCENARIOS[:5]), show_default=True, help="TRACE-BOOTSECONDS, ...")
 @click.option("--seeds", default="101", show_default=True, help="Seeds, comma separated.")
 @click.option("--hours", type=float, default=None, help="Shorter streams for a quick look.")
 @click.option("--quick", is_flag=True, help="Every second threshold only, no order table.")
@@ -32,6 +33,8 @@ def command(
 ) -> None:
     """Scale a modelled vLLM service on public traces; everyone gets the same router and queue order.
 
+    `shared-150` plays three services at once, with and without a pool of warm machines that they share.
+
     \b
     Example:
       dure bench scale --scenarios conv-150 --quick --json
@@ -41,12 +44,14 @@ def command(
     rows: list[Row] = []
     for seed in (int(text) for text in seeds.split(",")):
         for scenario in scenarios.split(","):
-            todo = [*cells_of(scenario, quick), *([] if quick else ORDERS.get(scenario, []))]
+            shared = scenario.startswith(f"{NAME}-")
+            todo = shared_cells() if shared else [*cells_of(scenario, quick), *orders_of(scenario, quick)]
             for number, cell in enumerate(todo, start=1):
                 key: dict[str, Cell] = {"input": scenario, "seed": seed, **cell.labels(), "hours": hours}
                 row = store.find(key)
                 if row is None:
-                    row = store.keep({**key, **play_cell(scenario, seed, hours, cell)})
+                    played = play_shared if shared else play_cell
+                    row = store.keep({**key, **played(scenario, seed, hours, cell)})
                 rows.append(row)
                 note = f"{scenario} seed {seed} {number}/{len(todo)} {cell.policy} {cell.signal} {cell.knob:g}"
                 click.echo(f"{note}: {float(row['miss_rate'] or 0.0):.2%} at {row['gpu_hours']:.1f} GPU-h", err=True)

@@ -73,6 +73,11 @@ ORDERS: dict[str, list[BenchCell]] = {
 }
 
 
+def orders_of(scenario: str, quick: bool) -> list[BenchCell]:
+    """The runs of the second table: what router and order are worth."""
+    return [] if quick else ORDERS.get(scenario, [])
+
+
 def play_cell(scenario: str, seed: int, hours: float | None, cell: BenchCell) -> dict[str, Cell]:
     """Run one cell; the figures of its row."""
     trace, boot_s = parse(scenario)

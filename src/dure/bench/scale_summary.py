@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dure.bench.result import Row
+from dure.bench.scale_shared import NAME, shared_summary
 from dure.sim.serving.frontier import Point, hours_at, misses_at
 
 THRESHOLDS = ("hpa", "keda", "preset")
@@ -16,6 +17,9 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     for case in dict.fromkeys((str(row["input"]), int(row["seed"] or 0)) for row in rows):
         mine = [row for row in rows if (row["input"], row["seed"]) == case]
+        if case[0].startswith(f"{NAME}-"):
+            summary[f"{case[0]} seed {case[1]}"] = shared_summary(mine)
+            continue
         plain = [row for row in mine if row["router"] == "requests" and row["order"] == "arrival"]
         name = f"{case[0]} seed {case[1]}"
         summary[name] = _equal_cost(plain)

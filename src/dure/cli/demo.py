@@ -85,3 +85,32 @@ def _replicas(client: Client, name: str) -> int:
     ]
     home = found[0]["status"].get("placement") if found else None
     return int(home.get("replicas", 1)) if home else 0
+
+
+@command.command(name="front")
+@click.option("--requests", type=click.IntRange(1, 2000), default=160, show_default=True)
+@click.option("--rate", type=click.FloatRange(0.1, 500), default=50.0, show_default=True, help="Requests a second.")
+@click.option("--engines", type=click.IntRange(1, 16), default=4, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True)
+def front_command(requests: int, rate: float, engines: int, seed: int) -> None:
+    """The same burst of requests with and without the serving front.
+
+    A few modelled engines run on this machine, each answering one request after the other; a tenth of the prompts
+    are very long. First every request goes to the next engine in turn, then all go through `dure front`, which
+    sends each to the engine with the least work and lets those that can still be on time go first.
+
+    \b
+    Example:
+      dure demo front
+      dure demo front --rate 70 --engines 6
+    """
+    import asyncio
+
+    from dure.embedded.engines import Crowd, show
+
+    in_turn, through = asyncio.run(show(Crowd(requests, rate, engines, seed=seed)))
+    click.echo(f"{'':<12}{'median':>9}{'p95':>9}{'late':>7}   (promise {in_turn.promise_s:g} s)")
+    for name, found in (("in turn", in_turn), ("dure front", through)):
+        waits = found.waits_s
+        middle, high = waits[len(waits) // 2], waits[min(len(waits) - 1, int(0.95 * len(waits)))]
+        click.echo(f"{name:<12}{middle:>7.2f} s{high:>7.2f} s{found.late / len(waits):>7.0%}")

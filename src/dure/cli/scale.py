@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from dure.cli.scale_nodes import command as nodes_command
 from dure.cli.scale_pool import command as pool_command
 from dure.model.errors import InvalidInput
 
@@ -27,6 +28,7 @@ def command() -> None:
 
 
 command.add_command(pool_command)
+command.add_command(nodes_command)
 
 
 @command.command(name="tune")

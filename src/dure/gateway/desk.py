@@ -114,6 +114,7 @@ class Desk:
             found, repeated = self._create(namespace, made, caller, key)
             if not repeated:
                 self._remember(found, candidate, choice, caller, stale_s)
+                self.view.enter(candidate.home, situation)
                 if candidate.light:
                     made_name = str(found["metadata"]["name"])
                     self.routes[f"{namespace}/{made_name}"] = Route(job, candidate, choice.index, made_name)
@@ -172,7 +173,8 @@ class Desk:
             asked = counted(demand_of(changed, where), quota)
             alternatives.append(Alternative(way.class_name, way.queue, lane, asked, run_s, way.changes, known_s))
         name = str(job["metadata"].get("name") or job["metadata"].get("generateName"))
-        return Candidate(f"{namespace}/{name}", namespace, kind, tuple(alternatives), now_s)
+        ways_in = tuple(alternatives)
+        return Candidate(f"{namespace}/{name}", namespace, kind, ways_in, now_s, origin=ways_in[0].lane)
 
     def written(self, job: Json, candidate: Candidate, chosen: Alternative, moves: int) -> Json:
         """The Job for this way, marked as this gateway's; one that may move carries what it was handed in as."""

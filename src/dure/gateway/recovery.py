@@ -84,7 +84,9 @@ class Recovery:
             desk.routes[key] = Route(origin, candidate, at, name, _moves(notes))
 
     def _candidate(self, job: Json, notes: Json, namespace: str) -> tuple[Json, Candidate]:
-        origin: Json = msgspec.json.decode(notes[ORIGIN]) if ORIGIN in notes else job
+        # What a list holds does not say of what kind it is.
+        listed = {"apiVersion": "batch/v1", "kind": "Job", **job}
+        origin: Json = msgspec.json.decode(notes[ORIGIN]) if ORIGIN in notes else listed
         check_job(origin, "origin")
         candidate = self._desk.candidate(origin, namespace, self._desk.now(), "origin")
         return origin, msgspec.structs.replace(candidate, kind=kind_of(job))

@@ -43,9 +43,9 @@ class Sorter:
         self.allowed = True
 
     def sort(self, plan: Plan, situation: Situation) -> None:
-        """The queues that the plan names, and newcomers in those that are sorted already."""
-        for lane, found in situation.lanes.items():
-            order = plan.orders.get(lane, found.order)
+        """The queues that the plan names. In others nobody's place changes, so newcomers stand behind."""
+        for lane, order in plan.orders.items():
+            found = situation.lanes[lane]
             if not found.orderable or not self.allowed:
                 continue
             for job in found.waiting:
@@ -60,8 +60,7 @@ class Sorter:
                     return
                 except DureError as error:
                     _log.info("a job kept its place", job=job.name, error=str(error))
-            if lane in plan.orders:
-                self._desk.metrics.ordered.labels(lane, str(order)).inc()
+            self._desk.metrics.ordered.labels(lane, str(order)).inc()
 
     def _rank(self, key: str, lane: str, wanted: str, order: Order, because: str) -> None:
         namespace, _, name = key.partition("/")

@@ -20,10 +20,13 @@ from dure.gateway.ledger import Held, Ledger
 from dure.model.units import Instant, Seconds
 from dure.route.amounts import Amounts
 from dure.route.durations import Durations
-from dure.route.situation import Figures, Lane, Order, Running, Situation, Waiting
+from dure.route.situation import Alternative, Figures, Lane, Order, Running, Situation, Waiting
+from dure.route.stayed import Stayed, begun
 
 CLAIM_S = 15.0
 LISTED = 256
+# In a queue of more slots than this no order matters much, and keeping them costs time.
+MOST_SLOTS = 4096
 # WorkloadPriorityClasses of this gateway; the one of number 0 means first come.
 LENGTH_CLASS = "dure-length-"
 Kind = tuple[str, str, Seconds]
@@ -68,6 +71,7 @@ class View:
         ledger.seen = self.drop
         self._lock = threading.Lock()
         self._queues: dict[str, Queue] = {}
+        self._stayed: dict[str, Stayed] = {}
         self.kinds: dict[str, Kind] = {}
 
     def lanes_of(self, namespace: str) -> dict[str, str]:
@@ -82,6 +86,23 @@ class View:
             self._forget(key)
             self._claims[key] = claim = Claim(lane, waiting, at_s)
             self._entering.setdefault(lane, {})[key] = claim
+
+    def enter(self, home: Alternative, situation: Situation) -> None:
+        """One more job that names this queue, wherever it goes: what would be there had everybody stayed."""
+        lane = situation.lanes.get(home.lane)
+        asked = {name: amount for name, amount in home.demand.items() if amount > 0}
+        if lane is None or not asked:
+            return
+        slots = min(lane.capacity.get(name, 0) // amount for name, amount in asked.items())
+        with self._lock:
+            known = self._stayed.get(home.lane)
+            if not 0 < slots <= MOST_SLOTS or lane.hidden_s:
+                self._stayed.pop(home.lane, None)
+                return
+            if known is None or len(known.free_s) != slots:
+                ends = [held.ends_s for held in lane.running]
+                known = begun(slots, situation.now_s, ends, [job.run_s for job in lane.waiting])
+            self._stayed[home.lane] = known.entered(home.run_s, situation.now_s)
 
     def drop(self, key: str) -> None:
         with self._lock:
@@ -122,25 +143,29 @@ class View:
     def _lane(self, name: str, queue: Queue, rows: list[str], durations: Durations) -> Lane:
         listed, ahead, work = self._ledger.waiting(rows, LISTED)
         running, waiting = self._jobs(name, listed, queue.capacity, durations)
-        ordered = any(one.priority_class and _length(one) for one in listed)
-        order = Order.LONGEST_FIRST if ordered else Order.FIRST_COME
+        sorted_s = max((one.created_s for one in listed if one.priority_class and _length(one)), default=None)
         claims = self._newest(name)
-        late = not waiting or not claims or order.rank(claims[0]) >= order.rank(waiting[-1])
+        rank = Order.FIRST_COME.rank
+        late = not waiting or not claims or rank(claims[0]) >= rank(waiting[-1])
         waiting += claims
-        if ordered or not late:
-            waiting.sort(key=order.rank)
+        if sorted_s is None and not late:
+            waiting.sort(key=rank)
         kinds = self.kinds
         own = all(one.job in kinds and (not one.priority or _ours(one)) for one in listed)
         hidden_s = _time_of(work, queue.capacity) if ahead else 0.0
-        return Lane(
+        lane = Lane(
             name,
             queue.capacity,
             tuple(running),
             tuple(waiting[-LISTED:]),
             hidden_s,
-            order=order,
             orderable=queue.orderable and own and not ahead,
+            stayed=self._stayed.get(name),
         )
+        if sorted_s is None:
+            return lane
+        lane = msgspec.structs.replace(lane, order=Order.LONGEST_FIRST, sorted_s=sorted_s)
+        return msgspec.structs.replace(lane, waiting=tuple(sorted(waiting, key=lane.rank)[-LISTED:]))
 
     def _jobs(
         self, lane: str, listed: list[Held], quota: Amounts, durations: Durations

@@ -30,10 +30,10 @@ class Backlog:
                 entering.setdefault(one.lane, []).append(one.demand)
         self._slots = {name: slots_of(lane, entering.get(name, ())) for name, lane in self.lanes.items()}
 
-    def arranged(self, lane: str, jobs: Iterable[Waiting], order: Order) -> tuple[Waiting, ...]:
-        """The jobs as this queue would serve them; one that may not be reordered keeps its own order."""
+    def arranged(self, lane: str, jobs: Iterable[Waiting], order: Order | None) -> tuple[Waiting, ...]:
+        """The jobs as this queue would serve them; without an order, or where none may be given, as it stands."""
         found = self.lanes[lane]
-        return tuple(sorted(jobs, key=(order if found.orderable else found.order).rank))
+        return tuple(sorted(jobs, key=order.rank if order is not None and found.orderable else found.rank))
 
     def done_s(self, lane: str, waiting: tuple[Waiting, ...], *, calm: bool = False) -> Instant:
         """When the last of them, and of what runs there, ends; `calm` as if nobody slowed anybody down."""
@@ -45,16 +45,36 @@ class Backlog:
         ends = (span.finish_s for span in play(found, self.now_s, waiting).values())
         return max((*running, *ends), default=self.now_s)
 
+    def behind_s(self, lane: str, waiting: tuple[Waiting, ...], share: float) -> Seconds:
+        """How far this arrangement falls behind the queue in which everybody stayed, first come; 0 if unknown."""
+        slots, stayed = self._slots[lane], self.lanes[lane].stayed
+        if not slots or stayed is None or len(stayed.free_s) != slots:
+            return 0.0
+        return stayed.behind_s(self._free(lane, waiting), self.now_s, share)
+
+    def _free(self, lane: str, waiting: tuple[Waiting, ...]) -> tuple[Instant, ...]:
+        """When each slot has served all of them, earliest first."""
+        found = self.lanes[lane]
+        slower = crowding(found, len(waiting))
+        running = [held.until_s(self.now_s, slower) for held in found.running]
+        free = _served(
+            running, self.now_s + found.hidden_s, self._slots[lane], [job.run_s * slower for job in waiting]
+        )
+        return tuple(sorted(free))
+
     def ends(self, lane: str, waiting: tuple[Waiting, ...]) -> dict[str, Instant]:
         return {job: span.finish_s for job, span in play(self.lanes[lane], self.now_s, waiting).items()}
 
 
 def _last(running: list[Instant], now_s: Instant, hidden_s: Seconds, slots: int, run_s: list[Seconds]) -> Instant:
-    last, begin = max(running, default=now_s), now_s + hidden_s
+    """A slot's time only grows, so the last one to end is among the slots, or what runs longest."""
+    free = _served(running, now_s + hidden_s, slots, run_s) if run_s else []
+    return max((*free, *running), default=now_s)
+
+
+def _served(running: list[Instant], begin: Instant, slots: int, run_s: list[Seconds]) -> list[Instant]:
     free = [max(begin, until) for until in running] + [begin] * (slots - len(running))
     heapq.heapify(free)
     for one in run_s:
-        until = free[0] + one
-        heapq.heapreplace(free, until)
-        last = max(last, until)
-    return last
+        heapq.heapreplace(free, free[0] + one)
+    return free

@@ -25,7 +25,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def choose(job: Candidate, situation: Situation, settings: Settings | None = None) -> Choice:
     rule = settings or Settings()
     offers = tuple(offer(job, one, situation) for one in job.alternatives)
-    finishes = [NEVER if one.finish_s is None else one.finish_s for one in offers]
+    finishes = [_counted(job, *pair, situation) for pair in zip(job.alternatives, offers, strict=True)]
     home = finishes[0]
     best = min(range(len(offers)), key=lambda index: (finishes[index], index))
     if finishes[best] == NEVER:
@@ -36,7 +36,12 @@ def choose(job: Candidate, situation: Situation, settings: Settings | None = Non
         return Choice(
             0, "gain-too-small", f"{offers[best].queue} would gain {home - finishes[best]:.1f} s", offers, home
         )
-    return Choice(best, "ends-first", _sentence(offers[best], situation.now_s, home), offers, finishes[best])
+    return Choice(best, "ends-first", _sentence(offers[best], situation.now_s, home), offers, offers[best].finish_s)
+
+
+def _counted(job: Candidate, one: Alternative, found: Offer, situation: Situation) -> Instant:
+    """The end to compare; a guest has to be done early enough for those who name that queue."""
+    return NEVER if found.finish_s is None else found.finish_s + situation.lanes[one.lane].kept_s(job)
 
 
 def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
@@ -63,10 +68,11 @@ def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
 
 def _orders(lane: Lane) -> tuple[Lane, ...]:
     """The queue as it is, and as it would be with the longest first."""
-    if not lane.orderable or lane.order is Order.LONGEST_FIRST:
+    if not lane.orderable or (lane.order is Order.LONGEST_FIRST and lane.sorted_s == NEVER):
         return (lane,)
     longest = Order.LONGEST_FIRST
-    return (lane, replace(lane, order=longest, waiting=tuple(sorted(lane.waiting, key=longest.rank))))
+    waiting = tuple(sorted(lane.waiting, key=longest.rank))
+    return (lane, replace(lane, order=longest, sorted_s=NEVER, waiting=waiting))
 
 
 def _sentence(offer: Offer, now_s: Instant, home: Instant | None = None) -> str:

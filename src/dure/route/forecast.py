@@ -33,7 +33,7 @@ class Span:
 
 def insert(lane: Lane, job: Waiting) -> Lane:
     """The lane with one more waiting job at the place its rank gives it; equal ranks keep their order."""
-    place, rank = len(lane.waiting), lane.order.rank
+    place, rank = len(lane.waiting), lane.rank
     while place and rank(lane.waiting[place - 1]) > rank(job):
         place -= 1
     return replace(lane, waiting=(*lane.waiting[:place], job, *lane.waiting[place:]))
@@ -48,7 +48,7 @@ def span_of(lane: Lane, job: Waiting, now_s: Instant) -> Span:
     slots = slots_of(lane, (job.demand,))
     if not slots:
         return forecast(insert(lane, job), now_s, job.name)[job.name]
-    rank = lane.order.rank
+    rank = lane.rank
     ahead = bisect.bisect_right(lane.waiting, rank(job), key=rank)
     slower, begin = crowding(lane, len(lane.waiting) + 1), now_s + lane.hidden_s
     free = [max(begin, held.until_s(now_s, slower)) for held in lane.running]

@@ -4,8 +4,10 @@ All that waits is planned jointly. From where everybody stands, the single move 
 that brings the end of the backlog forward most, then the ends of the other queues; a plan never delays the end that
 is known now, so that with true durations no arrangement of queues is worse than staying (removing a job from a
 first-come queue delays nobody). The same is planned with the longest jobs first, which leaves fewer slots idle at
-the end (Graham's bound 4/3 against 2); that order is taken only where it brings the end forward by more than a
-share of the time to it, so that a long backlog stays first-come and nobody starves.
+the end (Graham's bound 4/3 against 2). A first-come queue from which jobs are taken never falls behind the queue in
+which they stayed; one in another order may, when more arrives. So that order is taken only where it brings the end
+forward and keeps the queue within a share of staying, whatever arrives (`stayed`); who comes later stands behind
+those that were put in order until the next plan sorts anew, and stays there if sorting would be regretted.
 
 Every move carries its reason; a job moves only so often. O(steps x kinds of jobs squared x backlog), cut off by
 `effort`. Not for queues that share quota in a cohort: there the forecast is only a bound.
@@ -13,23 +15,26 @@ Every move carries its reason; a job moves only so often. O(steps x kinds of job
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from dure.model.units import Instant, Seconds
 from dure.route.backlog import Backlog
-from dure.route.situation import Alternative, Candidate, Order, Situation, Waiting
+from dure.route.situation import Alternative, Candidate, Lane, Order, Situation, Waiting
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A plan must bring the end of the backlog, or the sum of all queues' ends, `gain_s` and the share `gain` of the
-    time to it forward; another order than first-come the share `order_gain`. `orders` False keeps first-come."""
+    time to it forward; another order than first-come the share `order_gain`. `orders` False keeps first-come. No
+    order may let the queue fall behind staying by more than the share `behind`, whatever arrives (`stayed`)."""
 
     gain_s: Seconds = 0.5
     gain: float = 0.01
     orders: bool = True
-    order_gain: float = 0.03
+    order_gain: float = 0.0
+    behind: float = 0.02
     most_moves: int = 3
     steps: int = 64
     effort: int = 400_000
@@ -72,34 +77,58 @@ def plan(waiting: tuple[Candidate, ...], situation: Situation, settings: Setting
     known = sorted((job for job in waiting if job.home.lane in situation.lanes), key=lambda job: job.name)
     movable = [job for job in known if job.light and job.moves < rule.most_moves]
     backlog = Backlog(situation, movable)
-    best, order = _Search(backlog, situation, movable, Order.FIRST_COME, rule), Order.FIRST_COME
-    best.run()
+    lanes = [lane for lane in situation.lanes.values() if lane.orderable and len(lane.waiting) > 1]
+
+    def searched(order: Order | None) -> _Search:
+        found = _Search(backlog, situation, movable, order, rule)
+        found.run()
+        return found
+
+    best = first = searched(Order.FIRST_COME)
     because = "no other order brings the end of the backlog forward enough"
-    if rule.orders and any(lane.orderable and len(lane.waiting) > 1 for lane in situation.lanes.values()):
-        longest = _Search(backlog, situation, movable, Order.LONGEST_FIRST, rule)
-        longest.run()
-        needed = max(rule.gain_s, rule.order_gain * (best.goal.last_s - backlog.now_s))
-        if longest.goal.last_s <= best.goal.last_s - needed:
-            ends = (longest.goal.last_s - backlog.now_s, best.goal.last_s - backlog.now_s)
+    if rule.orders and lanes:
+        others = [searched(Order.LONGEST_FIRST)]
+        if any(lane.order is not Order.FIRST_COME and _newer(lane) for lane in lanes):
+            others.append(searched(None))
+        best = _preferred(first, others, rule, backlog.now_s)
+        if best is not first:
+            ends = (best.goal.last_s - backlog.now_s, first.goal.last_s - backlog.now_s)
             because = f"the backlog ends in {ends[0]:.0f} s instead of {ends[1]:.0f} s"
-            best, order = longest, Order.LONGEST_FIRST
     orders = {
-        name: order
-        for name, lane in sorted(situation.lanes.items())
-        if lane.orderable and lane.order != order and len(lane.waiting) > 1
+        lane.name: best.order
+        for lane in sorted(lanes, key=lambda one: one.name)
+        if best.order is not None and (lane.order != best.order or (best is not first and _newer(lane)))
     }
     floor = max(rule.gain_s, rule.gain * (best.begun.last_s - backlog.now_s))
     gained = best.goal.last_s <= best.begun.last_s - floor or best.goal.ends_s <= best.begun.ends_s - floor
     return Plan(best.moves() if gained else (), orders, because if orders else "")
 
 
+def _newer(lane: Lane) -> bool:
+    """Somebody came after the queue was put in order."""
+    return any(job.created_s > lane.sorted_s for job in lane.waiting)
+
+
+def _preferred(first: _Search, others: list[_Search], rule: Settings, now_s: Instant) -> _Search:
+    """Another order than first-come has to gain and may not fall behind staying. Where first-come itself would,
+    because the queue was in another order before, what falls behind least: as it stands it never does."""
+    needed = max(rule.gain_s, rule.order_gain * (first.goal.last_s - now_s))
+    safe = [one for one in others if one.behind_s <= EPSILON_S]
+    gaining = [one for one in safe if one.goal.last_s <= first.goal.last_s - needed]
+    if gaining:
+        return min(gaining, key=lambda one: one.goal)
+    if first.behind_s <= EPSILON_S:
+        return first
+    return min(safe, key=lambda one: one.goal) if safe else min((first, *others), key=lambda one: one.behind_s)
+
+
 class _Search:
-    """One descent under one order of the queues."""
+    """One descent under one order of the queues; without one, as they stand."""
 
     def __init__(
-        self, backlog: Backlog, situation: Situation, movable: list[Candidate], order: Order, rule: Settings
+        self, backlog: Backlog, situation: Situation, movable: list[Candidate], order: Order | None, rule: Settings
     ) -> None:
-        self._backlog, self._order, self._rule = backlog, order, rule
+        self._backlog, self.order, self._rule = backlog, order, rule
         self._movable = movable
         self._open = {name for name, one in situation.figures.items() if one.active and name in backlog.lanes}
         self._at: dict[str, Alternative] = {job.name: job.home for job in movable}
@@ -120,6 +149,12 @@ class _Search:
             if best is None:
                 return
             self._keep(*best)
+
+    @functools.cached_property
+    def behind_s(self) -> Seconds:
+        """How far the queues would fall behind those in which everybody had stayed."""
+        backlog, share = self._backlog, self._rule.behind
+        return max((backlog.behind_s(name, jobs, share) for name, jobs in self._queues.items()), default=0.0)
 
     def moves(self) -> tuple[Move, ...]:
         """Each with when it would have ended where it stands, and when it will."""
@@ -167,7 +202,8 @@ class _Search:
         if self._effort < 0:
             return self.goal
         done = {name: self._backlog.done_s(name, jobs) for name, jobs in queues.items()}
-        if any(done[to.lane] > self._limit_s + EPSILON_S for _, to in change):
+        lanes = self._backlog.lanes
+        if any(done[to.lane] + lanes[to.lane].kept_s(job) > self._limit_s + EPSILON_S for job, to in change):
             return self.goal
         away = sum((to.lane != job.home.lane) - (self._at[job.name].lane != job.home.lane) for job, to in change)
         return self._goal(done, self.goal.moves + away)
@@ -184,7 +220,7 @@ class _Search:
                 queues.setdefault(lane, list(self._queues[lane]))
             queues[here] = [one for one in queues[here] if one.name != job.name]
             queues[to.lane].append(self._entered(job, to))
-        return {name: self._backlog.arranged(name, jobs, self._order) for name, jobs in queues.items()}
+        return {name: self._backlog.arranged(name, jobs, self.order) for name, jobs in queues.items()}
 
     def _entered(self, job: Candidate, to: Alternative) -> Waiting:
         """A job that is made anew stands at the end of a first-come queue; one that came back had never left."""

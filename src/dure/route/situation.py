@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from dure.model.units import Instant, Seconds
 from dure.route.amounts import Amounts
+from dure.route.stayed import Stayed
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -38,6 +39,9 @@ class Waiting(msgspec.Struct, frozen=True):
     priority: int = 0
 
 
+Rank: TypeAlias = Callable[[Waiting], tuple[float, ...]]
+
+
 class Order(enum.StrEnum):
     """Whom a queue serves first among jobs of one priority."""
 
@@ -45,7 +49,7 @@ class Order(enum.StrEnum):
     LONGEST_FIRST = "longest-first"
 
     @property
-    def rank(self) -> Callable[[Waiting], tuple[float, ...]]:
+    def rank(self) -> Rank:
         """What to sort by: a plain function, because every submission ranks what waits."""
         return _longest_first if self is Order.LONGEST_FIRST else _first_come
 
@@ -58,13 +62,18 @@ def _longest_first(job: Waiting) -> tuple[float, ...]:
     return (-job.priority, -job.run_s, job.created_s)
 
 
+def _sorted(job: Waiting) -> tuple[float, ...]:
+    return (-job.priority, 0.0, -job.run_s, job.created_s)
+
+
 class Lane(msgspec.Struct, frozen=True):
     """One queue as a server of jobs.
 
     `waiting` is in the order in which the queue serves; `hidden_s` is further work ahead, in seconds until served, of
     a queue too long to list. `quiet` jobs run at full speed; with more than that they share nodes and may take
     `slowdown` times as long. `orderable`: all that waits is the gateway's own and nothing is preempted, so
-    the order may be changed without taking anything from anybody else.
+    the order may be changed without taking anything from anybody else. `stayed` is this queue had nobody been moved,
+    `sorted_s` when it was last put in another order than first-come.
     """
 
     name: str
@@ -76,6 +85,20 @@ class Lane(msgspec.Struct, frozen=True):
     slowdown: float = 1.0
     order: Order = Order.FIRST_COME
     orderable: bool = False
+    stayed: Stayed | None = None
+    sorted_s: Instant = float("inf")
+
+    @property
+    def rank(self) -> Rank:
+        """How this queue serves as it stands; who came after it was put in order is behind, first come."""
+        if self.order is Order.FIRST_COME or self.sorted_s == float("inf"):
+            return self.order.rank
+        return lambda job: (-job.priority, 1.0, job.created_s) if job.created_s > self.sorted_s else _sorted(job)
+
+    def kept_s(self, job: Candidate) -> Seconds:
+        """Time that a guest has to leave here for those who name this queue: as much again as came of them lately."""
+        guest = self.stayed is not None and job.origin and job.origin != self.name
+        return self.stayed.work_s if self.stayed is not None and guest else 0.0
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -118,7 +141,10 @@ class Alternative(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A job to be routed; the first alternative is its home, where it goes when nothing speaks against it."""
+    """A job to be routed; the first alternative is its home, where it goes when nothing speaks against it.
+
+    While it waits the queue it stands in counts as its home; `origin` is the ClusterQueue that it named itself.
+    """
 
     name: str
     namespace: str
@@ -127,6 +153,7 @@ class Candidate(msgspec.Struct, frozen=True):
     created_s: Instant = 0.0
     priority: int = 0
     moves: int = 0
+    origin: str = ""
 
     @property
     def home(self) -> Alternative:

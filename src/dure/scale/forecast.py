@@ -33,12 +33,16 @@ class ForecastSettings(msgspec.Struct, frozen=True):
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """The expected demand at the horizon and the wanted quantile; `trusted` is False while too little is known."""
+    """The expected demand at the horizon and the wanted quantile; `trusted` is False while too little is known.
+
+    `as_now` is the same quantile for the simplest of forecasts, that demand stays as it is.
+    """
 
     mean: float
     quantile: float
     trusted: bool
     error_ratio: float
+    as_now: float = 0.0
 
 
 class Forecaster:
@@ -78,7 +82,9 @@ class Forecaster:
         if not trusted:
             return Forecast(mean, mean, False, ratio)
         level = max(mean, float(np.mean(self.series[-self.windows[-1] :])) * 0.1, 1e-9)
-        return Forecast(mean, max(0.0, mean + level * float(np.quantile(recent, q))), True, ratio)
+        naive = self.naive[-self._memory() :]
+        as_now = float(row[0]) + level * float(np.quantile(naive, q))
+        return Forecast(mean, max(0.0, mean + level * float(np.quantile(recent, q))), True, ratio, max(0.0, as_now))
 
     def peakiness(self) -> float:
         """The five-minute peak over the five-minute mean, over the last hour: how bursty the demand is."""

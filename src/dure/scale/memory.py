@@ -3,8 +3,9 @@
 Called by `serving` once per control interval. A service whose demand swings faster than a replica boots must not be
 followed: what arrives now says the opposite of what arrives when the replica is ready, and capacity bought for a
 burst comes when the burst is over. There a slow quantile of the recent demand is the better guide; for every other
-service it is the worse one. The swing is read from the service's own last hour: the correlation of demand with itself
-one boot time later. Cost: O(look) once a minute, O(log span) otherwise. Not for a service's first twenty minutes.
+service it is the worse one. The swing is read from the service's own last hour: how large it is, and the correlation
+of demand with itself one boot time later. Cost: O(look) once a minute, O(log span) otherwise. Not for a service's
+first twenty minutes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 class MemorySettings(msgspec.Struct, frozen=True):
     """Below `enter` the demand of one boot time later is the opposite of now's; above `leave` no longer.
 
+    Only swings count whose standard deviation is at least `swing` of the mean; once kept, half of that will do.
     What is kept is a quantile of the span, and never less than `least` of its highest demand.
     """
 
@@ -31,6 +33,7 @@ class MemorySettings(msgspec.Struct, frozen=True):
     every_s: float = 60.0
     enter: float = -0.1
     leave: float = 0.1
+    swing: float = 0.3
 
 
 class Memory:
@@ -52,11 +55,17 @@ class Memory:
             del self.sorted[bisect.bisect_left(self.sorted, self.demand[-span - 1])]
         steps = len(self.demand)
         if steps * settings.step_s >= settings.learn_s and steps % round(settings.every_s / settings.step_s) == 0:
-            self.lasting = self.echo() < (settings.leave if self.lasting else settings.enter)
+            self.lasting = self._swings()
         if not self.lasting:
             return None
         level = self.sorted[min(int(settings.quantile * len(self.sorted)), len(self.sorted) - 1)]
         return max(level, settings.least * self.sorted[-1])
+
+    def _swings(self) -> bool:
+        settings = self.settings
+        limit, least = (settings.leave, settings.swing / 2) if self.lasting else (settings.enter, settings.swing)
+        recent = np.array(self.demand[-round(settings.look_s / settings.step_s) :])
+        return bool(float(recent.std()) >= least * float(recent.mean())) and self.echo() < limit
 
     def echo(self) -> float:
         """How demand one boot time later goes with demand now: 1 the same way, -1 the opposite way."""

@@ -89,6 +89,7 @@ class ServingPolicy:
         self.series: list[float] = []
         self.wishes: list[int] = []
         self.forecast_on = settings.forecast
+        self.as_now = 0.0
 
     def step(self, seen: Seen) -> Wish:
         """Decide after one interval."""
@@ -103,7 +104,7 @@ class ServingPolicy:
         backlog = self.work.prefill_s * seen.waiting_tokens + tail * seen.waiting
         need = demand + backlog / settings.backlog_s
         floor = self._floor()
-        quick = math.ceil(max(need, floor) / settings.load)
+        quick = math.ceil(max(need, floor, self.as_now) / settings.load)
         self.wishes.append(min(max(quick, settings.min_replicas), settings.max_replicas))
         followed = max(self.wishes[-self._hold_steps() :])
         level = self.memory.feed(demand)
@@ -112,13 +113,20 @@ class ServingPolicy:
         return self._lasting(level, backlog / settings.backlog_s, seen.target, demand)
 
     def _floor(self) -> float:
-        """The forecast's quantile, or zero while it is off; trust is lost and won back with a gap between."""
+        """The forecast's quantile, or zero while it is off; trust is lost and won back with a gap between.
+
+        While it is off, demand gets the margin by which "as now" has been too low, so that nothing is unguarded.
+        """
         forecast = self.forecaster.feed(self.series[-1], self.settings.quantile)
+        self.as_now = 0.0
         if not forecast.trusted or not self.settings.forecast:
             return 0.0
         limit = self.settings.distrust if self.forecast_on else self.settings.trust
         self.forecast_on = forecast.error_ratio <= limit
-        return forecast.quantile if self.forecast_on else 0.0
+        if not self.forecast_on:
+            self.as_now = forecast.as_now
+            return 0.0
+        return forecast.quantile
 
     def _held(self, followed: int, target: int, demand: float, floor: float, by_forecast: bool) -> Wish:
         wanted = self.wishes[-1]

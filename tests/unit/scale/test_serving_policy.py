@@ -142,3 +142,18 @@ def test_a_lasting_level_still_gives_way_to_a_surge() -> None:
     policy = ServingPolicy(ServingSettings(boot_s=150.0), WorkModel())
     counts = play(policy, [*swinging(60, 720), *[400] * 12])
     assert counts[-1] > 1.5 * max(counts[-120:-12])
+
+
+def test_small_swings_are_followed_however_fast() -> None:
+    policy = ServingPolicy(ServingSettings(boot_s=150.0), WorkModel())
+    play(policy, [int(300 + 40 * math.sin(2 * math.pi * step / 60)) for step in range(720)])
+    assert not policy.memory.lasting
+
+
+def test_without_its_forecast_demand_keeps_the_margin_of_as_now() -> None:
+    rates = [60 + (step * 7919) % 40 for step in range(500)]
+    off = ServingSettings(boot_s=60.0, distrust=0.0, trust=0.0)
+    guarded, bare = ServingPolicy(off, WorkModel()), ServingPolicy(ServingSettings(60.0, forecast=False), WorkModel())
+    counts, plain = play(guarded, rates), play(bare, rates)
+    assert not guarded.forecast_on
+    assert sum(counts[-100:]) > sum(plain[-100:])

@@ -19,7 +19,16 @@ from dure.scale.hpa.normalize import (
 )
 from dure.scale.hpa.observe import Sight
 from dure.scale.hpa.proposal import Refusal, propose
-from dure.scale.hpa.spec import CPU_DEFAULT, DEFAULT_FLAGS, Flags, HpaSpec, complete, tolerances
+from dure.scale.hpa.spec import (
+    CPU_DEFAULT,
+    DEFAULT_FLAGS,
+    External,
+    Flags,
+    HpaSpec,
+    Object,
+    complete,
+    tolerances,
+)
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -57,12 +66,12 @@ def sync(spec: HpaSpec, state: HpaState, sight: Sight, flags: Flags = DEFAULT_FL
     if state.recommendations is None:
         state = msgspec.structs.replace(state, recommendations=(Recommendation(current, sight.now_s),))
     able = Condition("AbleToScale", True, "SucceededGetScale")
-    if current == 0 and spec.min_replicas != 0:
+    if current == 0 and not (state.scaled_to_zero and (spec.min_replicas != 0 or _from_outside(spec))):
         disabled = Condition("ScalingActive", False, "ScalingDisabled")
         return Outcome(0, False, "", (able, disabled), None, state, state)
     if current > spec.max_replicas:
         return _outside(spec, state, sight, flags, spec.max_replicas, "Current number of replicas above the maximum")
-    if current < spec.min_replicas:
+    if 0 < current < spec.min_replicas:
         return _outside(spec, state, sight, flags, spec.min_replicas, "Current number of replicas below the minimum")
     wanted = desire(spec, sight, flags)
     if wanted.replicas < 0:
@@ -111,6 +120,9 @@ def _normalized(spec: HpaSpec, state: HpaState, sight: Sight, flags: Flags, want
         stable = held.replicas
         able_reason = held.reason if stable != wanted.replicas else "ReadyForNewScale"
         bounded = bound_with(state, current, stable, spec.min_replicas, spec.max_replicas, sight.now_s, up, down)
+    if current == 0 and bounded.replicas < spec.min_replicas:
+        # Scaled to zero while zero was allowed; the smallest number was raised since.
+        bounded = msgspec.structs.replace(bounded, replicas=spec.min_replicas)
     rescale = bounded.replicas != current
     limited = Condition("ScalingLimited", bounded.replicas != stable, bounded.reason)
     able = Condition("AbleToScale", True, "SucceededRescale" if rescale else able_reason)
@@ -120,7 +132,14 @@ def _normalized(spec: HpaSpec, state: HpaState, sight: Sight, flags: Flags, want
     return Outcome(bounded.replicas, rescale, why if rescale else "", conditions, wanted.error, after, state)
 
 
+def _from_outside(spec: HpaSpec) -> bool:
+    """Whether any metric can be read without pods."""
+    return any(isinstance(metric, (External, Object)) for metric in spec.metrics)
+
+
 def _written(spec: HpaSpec, state: HpaState, sight: Sight, flags: Flags, target: int) -> HpaState:
+    zero = sight.spec_replicas > 0 and target == 0 and spec.min_replicas == 0 and _from_outside(spec)
+    state = msgspec.structs.replace(state, scaled_to_zero=zero)
     if spec.behavior is None:
         return state
     up, down = complete(spec.behavior, flags)

@@ -29,11 +29,16 @@ class ScaleEvent(msgspec.Struct, frozen=True):
 
 
 class HpaState(msgspec.Struct, frozen=True):
-    """What the controller keeps in memory for one autoscaler; None before the first sync."""
+    """What the controller keeps in memory for one autoscaler; `recommendations` are None before the first sync.
+
+    `scaled_to_zero` is its condition of that name: only who was brought to zero by the autoscaler wakes up again; one
+    whose owner did that stays off.
+    """
 
     recommendations: tuple[Recommendation, ...] | None = None
     ups: tuple[ScaleEvent, ...] = ()
     downs: tuple[ScaleEvent, ...] = ()
+    scaled_to_zero: bool = False
 
 
 class Bounded(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -27,6 +27,7 @@ from dure.route.situation import (
     Situation,
     Waiting,
 )
+from dure.route.stayed import Stayed, begun
 from dure.sim.queues.mix import Mix, MixJob
 
 SLOT = "slot"
@@ -38,11 +39,15 @@ _CREATED_ANEW = Changes(env={"RUN_ENV": "other"})
 
 
 class Laws(msgspec.Struct, frozen=True):
-    """What takes time besides running: handing in a job, and holding a slot before and after the run itself."""
+    """What takes time besides running: handing in a job, and holding a slot before and after the run itself.
+
+    `written_s`: when Kueue wrote each queue's counters, which it does late; without it they are always new.
+    """
 
     submit_s: Seconds = 0.0
     submit_light_s: Seconds = 0.0
     turnaround_s: Seconds = 0.0
+    written_s: Mapping[str, tuple[Instant, ...]] = {}
     aware: bool = True
 
 
@@ -108,12 +113,23 @@ class _Queue:
     waiting: list[_Job] = field(default_factory=list)
     running: list[_Job] = field(default_factory=list)
     order: Order = Order.FIRST_COME
+    sorted_s: Instant = 0.0
+    stayed: Stayed | None = None
+    told: Figures | None = None
+
+    def figures(self) -> Figures:
+        free = {SLOT: (self.slots - len(self.running)) * WHOLE}
+        return Figures(self.name, free, len(self.waiting), len(self.running))
 
     def sort(self) -> None:
         if self.order is Order.LONGEST_FIRST:
-            self.waiting.sort(key=lambda job: (-job.spec.run_s[self.name], job.created_s))
+            self.waiting.sort(key=self._place)
         else:
             self.waiting.sort(key=lambda job: job.created_s)
+
+    def _place(self, job: _Job) -> tuple[bool, float, float]:
+        later = job.created_s > self.sorted_s
+        return (later, 0.0 if later else -job.spec.run_s[self.name], job.created_s)
 
 
 class World:
@@ -127,6 +143,8 @@ class World:
             name: _Queue(name, queue.slots, [0] * (queue.nodes or queue.slots), queue.slowdown)
             for name, queue in mix.queues.items()
         }
+        for name in laws.written_s:
+            self._queues[name].told = self._queues[name].figures()
         self._now = 0.0
         self._events: list[tuple[Instant, int, int, _Job]] = []
         self._count = itertools.count()
@@ -136,7 +154,9 @@ class World:
     def play(self) -> Run:
         self._submit_all()
         while self._events:
+            before_s = self._now
             self._now, _, version, job = heapq.heappop(self._events)
+            self._tell(before_s)
             if version < 0:
                 self._arrive(job)
             elif version != job.version:
@@ -173,12 +193,15 @@ class World:
         )
         kind = "/".join(f"{queue}:{spec.run_s[queue]:g}" for queue in sorted(spec.run_s))
         actual = {queue: spec.run_s[queue] * jitter(spec.name, queue) + held for queue in order}
-        return _Job(spec, Candidate(spec.name, "sim", kind, alternatives), actual)
+        return _Job(spec, Candidate(spec.name, "sim", kind, alternatives, origin=spec.home), actual)
 
     def _arrive(self, job: _Job) -> None:
         job.created_s = self._now
         job.candidate = msgspec.structs.replace(job.candidate, created_s=self._now)
         choice = self._policy(job.candidate, self._situation())
+        home = self._queues[job.candidate.home.lane]
+        stayed = home.stayed or begun(home.slots, self._now)
+        home.stayed = stayed.entered(job.candidate.home.run_s, self._now)
         job.queue = job.candidate.alternatives[choice.index].queue
         job.moves = int(choice.index != 0)
         self._queues[job.queue].waiting.append(job)
@@ -234,7 +257,7 @@ class World:
             job.created_s = self._now
             self._queues[job.queue].waiting.append(job)
         for name, order in found.orders.items():
-            self._queues[name].order = order
+            self._queues[name].order, self._queues[name].sorted_s = order, self._now
         self._admit()
 
     def _situation(self) -> Situation:
@@ -259,10 +282,17 @@ class World:
                 queue.slowdown,
                 queue.order,
                 orderable=True,
+                stayed=queue.stayed,
+                sorted_s=queue.sorted_s,
             )
-            free = {SLOT: (queue.slots - len(queue.running)) * WHOLE}
-            figures[queue.name] = Figures(queue.name, free, len(queue.waiting), len(queue.running))
+            figures[queue.name] = queue.told or queue.figures()
         return Situation(self._now, lanes, figures)
+
+    def _tell(self, before_s: Instant) -> None:
+        """Nothing happened since the last event, so what is there now was there when the counters were written."""
+        for name, times in self._laws.written_s.items():
+            if any(before_s < at <= self._now for at in times):
+                self._queues[name].told = self._queues[name].figures()
 
     def _believed(self, queue: _Queue, job: _Job) -> Seconds:
         return job.spec.run_s[queue.name] + self._laws.turnaround_s

@@ -30,7 +30,7 @@ def play(
     """One whole run. Deterministic."""
     mean_output = float(requests.output.mean())
     service = Service(requests, engine, promise, boot_s, router, order, limit=most, mean_output=mean_output)
-    service.start_with(_first(requests, engine, most))
+    service.start_with(first_replicas(requests, engine, most))
     while service.now_s < requests.horizon_s:
         if service.now_s <= warm_up_s:
             service.count_from_now()
@@ -38,7 +38,7 @@ def play(
     return service.outcome()
 
 
-def _first(requests: Requests, engine: Engine, most: int) -> int:
+def first_replicas(requests: Requests, engine: Engine, most: int) -> int:
     """Enough replicas for the first ten minutes, so that nobody starts in the red."""
     early = requests.arrival_s < 600.0
     if not np.any(early):

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dure.bench.route import command
+from dure.bench.route_sim import play as play_named
 from dure.bench.route_sim import published_rows
 from dure.model.errors import InvalidInput, NotFound
 from dure.route import earliest_finish, reroute, static
@@ -45,6 +46,35 @@ def test_random_mixes_are_never_worse_than_a_fixed_queue(slowdown: float) -> Non
     for seed in range(12):
         mix = random_mix(seed, slowdown)
         assert play(mix, dynamic=True).makespan_s <= 1.02 * play(mix, dynamic=False).makespan_s
+
+
+# Mixes in which another order once ended up to 5 % after a fixed queue: more arrived than the plan knew of.
+@pytest.mark.parametrize(
+    ("seed", "slowdown"),
+    [(7141, 1.0), (10057, 1.0), (10192, 1.0), (10368, 1.0), (10725, 1.0), (2031, 1.5), (50479, 1.5)],
+)
+def test_another_order_is_not_regretted_when_more_arrives(seed: int, slowdown: float) -> None:
+    mix = random_mix(seed, slowdown)
+    assert play(mix, dynamic=True).makespan_s <= 1.02 * play(mix, dynamic=False).makespan_s
+
+
+def test_guests_do_not_take_a_queue_from_those_who_can_run_nowhere_else() -> None:
+    own = tuple(MixJob(f"own-{n:02d}", 8.0 * n, "light", {"cpu": 30.0}) for n in range(20))
+    light = tuple(MixJob(f"light-{n:02d}", 6.0 * n, "light", {"gpu": 26.0, "cpu": 60.0}) for n in range(30))
+    mix = Mix("shared", {"gpu": MixQueue(2), "cpu": MixQueue(4)}, own + light)
+    assert play(mix, dynamic=True).makespan_s <= 1.02 * play(mix, dynamic=False).makespan_s
+
+
+def test_the_published_rule_sees_counters_only_when_they_are_written() -> None:
+    late = Laws(written_s={"gpu": (3.5,), "cpu": (3.5,)})
+    assert published("burst", Laws()).moved == 3
+    assert published("burst", late).moved == 0
+    between = Laws(written_s={"gpu": (2.05,), "cpu": (2.05,)})
+    assert published("burst", between).moved == 9
+
+
+def published(name: str, laws: Laws) -> Run:
+    return play_named({"burst": burst(), "uniform": uniform()}[name], "seed", 0, 0.0, laws)
 
 
 def test_the_optimum_equals_that_of_trying_everything() -> None:

@@ -1,0 +1,186 @@
+"""Buys machines for pods that wait, gives back those that are not worth their price, and answers spot notices.
+
+Turned by `dure scale nodes` now and then. Level-triggered: what was asked for and what is on its way out is read from
+the cluster each time. Replacements are ready before anything is stopped, and a consolidation is checked against the
+newest state before it begins. Nothing new is planned while machines boot or nodes empty themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from dure.model.units import Instant, Seconds
+from dure.scale.nodes.budget import Budget as DisruptionBudget
+from dure.scale.nodes.budget import allowed
+from dure.scale.nodes.consolidate import Budget, Consolidation, Settings, consolidate, unlimited, validate
+from dure.scale.nodes.lifecycle import expired
+from dure.scale.nodes.packer import pack
+from dure.scale.nodes.provision import Provision, provision, usage
+from dure.scale.nodes.spot import NOTICE_S, Guest, reclaim
+from dure.scale.nodes.state import NewNode, Node, Pod, Pool
+
+
+class MachinePort(Protocol):
+    """A cluster's machines."""
+
+    def fetch(self) -> tuple[tuple[Pod, ...], tuple[Node, ...]]: ...
+
+    def booting(self) -> int: ...
+
+    def start(self, new: NewNode) -> str: ...
+
+    def stop(self, node: str, reason: str) -> None: ...
+
+    def stopping(self) -> dict[str, str]: ...
+
+    def notices(self) -> dict[str, float]: ...
+
+    def guests(self, node: str) -> tuple[Guest, ...]: ...
+
+    def mark(self, pod: str) -> None: ...
+
+    def evict(self, pod: str) -> bool: ...
+
+    def end(self, node: str) -> bool: ...
+
+
+class PoolRules(msgspec.Struct, frozen=True):
+    """What holds a pool's nodes: how many may go at once, and how old one may get."""
+
+    budgets: tuple[DisruptionBudget, ...] = ()
+    expire_after_s: Seconds = math.inf
+
+
+class Outlook(msgspec.Struct, frozen=True):
+    """What a look would do: machines for what waits, and what could be given back."""
+
+    provision: Provision
+    consolidation: Consolidation
+
+
+class NodeKeeper:
+    def __init__(
+        self,
+        machines: MachinePort,
+        pools: tuple[Pool, ...],
+        *,
+        settings: Settings | None = None,
+        rules: Mapping[str, PoolRules] | None = None,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Without `rules` nothing holds a plan back and nothing expires; a pool without any has the usual 10 %."""
+        self._machines, self._pools, self._tell = machines, pools, tell
+        self._settings, self._rules = settings or Settings(), rules
+        self._answered: set[str] = set()
+
+    def look(self, now_s: Instant) -> Outlook:
+        """The plans as things are now; nothing is changed."""
+        waiting, nodes = self._machines.fetch()
+        plan = consolidate(nodes, self._pools, self._settings, now_s, self._budget(nodes, now_s))
+        return Outlook(provision(waiting, nodes, self._pools), plan)
+
+    def turn(self, now_s: Instant) -> bool:
+        """One look and one act; answers whether anything was done or is still under way."""
+        if self._reclaims(now_s) | self._empties():
+            return True
+        if self._machines.booting():
+            return True
+        waiting, nodes = self._machines.fetch()
+        if waiting:
+            return self._buy(provision(waiting, nodes, self._pools))
+        return self._expire(nodes, now_s) or self._give_back(nodes, now_s)
+
+    def _budget(self, nodes: tuple[Node, ...], now_s: Instant) -> Budget:
+        """How many nodes of a pool may go now, and why; asked by a consolidation for each pool and reason."""
+        if self._rules is None:
+            return unlimited
+        rules = self._rules
+
+        def left(pool: str, reason: str) -> int:
+            mine = [node for node in nodes if node.pool == pool]
+            deleting = sum(node.deleting for node in mine)
+            not_ready = sum(not node.ready and not node.deleting for node in mine)
+            budgets = rules.get(pool, PoolRules()).budgets
+            return allowed(budgets, reason, len(mine), deleting, not_ready, now_s)
+
+        return left
+
+    def _expire(self, nodes: tuple[Node, ...], now_s: Instant) -> bool:
+        """The oldest node that is too old is replaced; one at a time, whatever the budgets say."""
+        for pool, rules in sorted((self._rules or {}).items()):
+            mine = tuple(node for node in nodes if node.pool == pool)
+            for ending in expired(mine, rules.expire_after_s, now_s)[:1]:
+                self._replace(ending.node)
+                self._machines.stop(ending.node, ending.reason)
+                self._tell(f"stops {ending.node}: {ending.reason}, {ending.detail}")
+                return True
+        return False
+
+    def _buy(self, plan: Provision) -> bool:
+        for new in plan.bought.nodes:
+            name = self._machines.start(new)
+            self._tell(f"starts {name}: {new.offer.type_name} {new.offer.capacity} for {len(new.pods)} pods")
+        for one in plan.bought.unplaced:
+            self._tell(f"nothing holds {one.pod}: {one.detail}")
+        return bool(plan.bought.nodes) or bool(plan.onto)
+
+    def _give_back(self, nodes: tuple[Node, ...], now_s: Instant) -> bool:
+        plan = consolidate(nodes, self._pools, self._settings, now_s, self._budget(nodes, now_s))
+        if not plan.stop:
+            return False
+        if problem := validate(plan, self._machines.fetch()[1]):
+            self._tell(f"a plan is dropped: {problem}")
+            return True
+        for new in plan.start:
+            self._tell(f"starts {self._machines.start(new)}, cheaper than what it replaces")
+        for name, reason in plan.stop:
+            self._machines.stop(name, reason)
+            self._tell(f"stops {name}: {reason}")
+        return True
+
+    def _empties(self) -> bool:
+        """Lead nodes that are on their way out a step further; no pod leaves before its replacement is ready."""
+        notices, leaving, booting = self._machines.notices(), self._machines.stopping(), self._machines.booting()
+        for name in leaving:
+            if name not in notices and not booting:
+                for guest in self._machines.guests(name):
+                    self._machines.evict(guest.name)
+            if self._machines.end(name):
+                self._tell(f"{name} is gone")
+        return bool(leaving)
+
+    def _reclaims(self, now_s: Instant) -> bool:
+        """After a notice: cordon, replacement at once, no new requests, then pods by how long they need."""
+        acted = False
+        for name, at_s in sorted(self._machines.notices().items()):
+            guests = self._machines.guests(name)
+            since_s = now_s - (at_s - NOTICE_S)
+            for step in reclaim(name, guests):
+                if step.at_s > since_s:
+                    continue
+                match step.action:
+                    case "cordon":
+                        self._machines.stop(name, "Reclaimed")
+                    case "start-replacement" if name not in self._answered:
+                        self._answered.add(name)
+                        self._replace(name)
+                    case "stop-requests" | "checkpoint":
+                        self._machines.mark(step.subject)
+                    case "evict":
+                        self._machines.evict(step.subject)
+                    case _:
+                        continue
+            acted = True
+        return acted
+
+    def _replace(self, name: str) -> None:
+        _, nodes = self._machines.fetch()
+        lost = next((node for node in nodes if node.name == name), None)
+        if lost is None or not lost.pods:
+            return
+        for new in pack(lost.pods, self._pools, usage(nodes)).nodes:
+            self._tell(f"{name} has to go; starts {self._machines.start(new)} at once")

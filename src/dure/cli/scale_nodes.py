@@ -1,0 +1,151 @@
+"""`dure scale nodes`: which machines to start and to stop for a real cluster's pods, and on demand doing it."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+import yaml
+
+from dure.model.errors import InvalidInput
+from dure.model.quantity import mib, milli
+from dure.scale.nodes.budget import Budget, Reason, check
+from dure.scale.nodes.state import Offer, Pool
+
+if TYPE_CHECKING:
+    from dure.agent.nodes import PoolRules
+
+
+class BudgetPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many nodes may go at once: a number or a percentage, always or for hours after each firing."""
+
+    nodes: str = "10%"
+    reasons: tuple[Reason, ...] = ()
+    schedule: str = ""
+    hours: float = 0.0
+    timezone: str = "UTC"
+
+
+class PoolPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A node pool: types of the built-in table, how cheap spot is, what daemons take of each node."""
+
+    name: str
+    types: tuple[str, ...]
+    zones: tuple[str, ...] = ("",)
+    spot: float | None = None
+    reclaims: float = 0.0
+    weight: int = 0
+    max_nodes: int | None = None
+    overhead: dict[str, str] = {}
+    budgets: tuple[BudgetPart, ...] = ()
+    expire_hours: float = math.inf
+
+
+class NodesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pools: tuple[PoolPart, ...]
+
+
+@click.command(name="nodes")
+@click.option("-f", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,
+              help="The node pools: name, types, zones, spot, max_nodes.")  # fmt: skip
+@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True)
+@click.option("--via", type=click.Choice(["karpenter", "kwok"]), default="karpenter", show_default=True,
+              help="How machines are asked for: NodeClaims, or KWOK's fake nodes.")  # fmt: skip
+@click.option("--apply", is_flag=True, help="Do it, and go on until Ctrl-C.")
+@click.option("--once", is_flag=True, help="With --apply: end when nothing is left to do.")
+@click.option(
+    "--every", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="Seconds between looks."
+)
+def command(file: Path, kubeconfig: Path, via: str, apply: bool, once: bool, every: float) -> None:
+    """Machines for pods that wait, and fewer or cheaper ones for those that run.
+
+    Pods that wait get the cheapest machines that hold them (price, expected rework on spot, daemons, limits).
+    Nodes that are empty, or whose pods fit elsewhere or on something cheaper, are emptied through the eviction API
+    and ended. A node with the annotation dure.dev/reclaim-at (the second at which the cloud takes it) is cordoned,
+    its replacement starts at once, and its pods leave by how long they need. Without --apply nothing is changed.
+
+    \b
+    Example:
+      dure scale nodes -f nodes.yaml --kubeconfig ~/.kube/config
+      dure scale nodes -f nodes.yaml --kubeconfig ~/.kube/config --apply
+    """
+    from dure.adapters.kube.machines import Machines
+    from dure.adapters.kube.rest import Api
+    from dure.agent.nodes import NodeKeeper
+
+    pools = read_pools(file)
+    offers = [offer for pool in pools for offer in pool.offers]
+    with Api.from_kubeconfig(kubeconfig) as api:
+        machines = Machines(api, offers, "kwok" if via == "kwok" else "karpenter")
+        keeper = NodeKeeper(machines, pools, rules=read_rules(file), tell=click.echo)
+        if apply:
+            try:
+                while keeper.turn(time.time()) or not once:
+                    time.sleep(every)
+            except KeyboardInterrupt:
+                return
+            return
+        found = keeper.look(time.time())
+    for new in found.provision.bought.nodes:
+        price = new.offer.price / 1e6
+        click.echo(f"start {new.offer.type_name} ({new.offer.capacity}, {price:.2f} USD/h) for {len(new.pods)} pods")
+    for one in found.provision.bought.unplaced:
+        click.echo(f"nothing holds {one.pod}: {one.detail}")
+    for new in found.consolidation.start:
+        click.echo(f"start {new.offer.type_name} ({new.offer.capacity}) instead of dearer ones")
+    for name, reason in found.consolidation.stop:
+        click.echo(f"stop  {name}: {reason}")
+    click.echo(f"It would save {found.consolidation.saving / 1e6:.2f} USD/h. Nothing was changed.")
+
+
+def read_pools(path: Path) -> tuple[Pool, ...]:
+    return tuple(_pool(part, str(path)) for part in _read(path).pools)
+
+
+def read_rules(path: Path) -> dict[str, PoolRules]:
+    """Budgets and expiry by pool; a budget that could never be understood is refused."""
+    from dure.agent.nodes import PoolRules
+
+    found = {}
+    for part in _read(path).pools:
+        budgets = tuple(
+            Budget(one.nodes, one.reasons, one.schedule, one.hours * 3600.0, one.timezone) for one in part.budgets
+        )
+        for budget in budgets:
+            check(budget, str(path))
+        found[part.name] = PoolRules(budgets, part.expire_hours * 3600.0)
+    return found
+
+
+def _read(path: Path) -> NodesFile:
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), NodesFile)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise InvalidInput(
+            f"not node pools: {error}", where=str(path), remedy="Give pools, each with a name and types."
+        ) from error
+
+
+def _pool(part: PoolPart, where: str) -> Pool:
+    from dure.files.builtin import instances
+
+    known = {one.name: one for one in instances()}
+    offers = []
+    for name in part.types:
+        if name not in known:
+            raise InvalidInput(
+                f"no instance type '{name}'", where=where, remedy=f"Known: {', '.join(sorted(known))}."
+            )
+        one = known[name]
+        size = (one.devices * 1000, one.vcpus * 1000, int(one.memory_gib * 1024))
+        for zone in part.zones:
+            offers.append(Offer(name, one.class_name, size, one.usd_micros_per_h, "on-demand", zone))
+            if part.spot is not None:
+                price = int(one.usd_micros_per_h * part.spot)
+                offers.append(Offer(name, one.class_name, size, price, "spot", zone, part.reclaims))
+    overhead = (0, milli(part.overhead.get("cpu", "0")), mib(part.overhead.get("memory", "0")))
+    return Pool(part.name, tuple(offers), part.weight, overhead, max_nodes=part.max_nodes)

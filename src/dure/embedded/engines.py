@@ -1,0 +1,124 @@
+"""Small modelled inference engines on loopback, and a crowd that asks them: what `dure demo front` shows.
+
+An engine answers one request after the other; a request takes as long as its tokens say, times a factor that makes
+minutes into seconds. The crowd asks the same questions once in turn at each engine and once through the front.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from dure.front.choose import Work, work_of
+from dure.front.proxy import Front, FrontSettings, read_request
+
+HOST = "127.0.0.1"
+LARGEST_BODY = 1 << 20
+
+
+class Crowd(msgspec.Struct, frozen=True):
+    """So many requests at so many a second; most prompts are short, some are very long."""
+
+    requests: int = 160
+    per_s: float = 50.0
+    engines: int = 4
+    promise_s: float = 0.6
+    seed: int = 1
+
+    def asked(self) -> list[tuple[float, bytes]]:
+        """(seconds after the start, body) of every request."""
+        rng = random.Random(self.seed)
+        at_s, found = 0.0, []
+        for _ in range(self.requests):
+            at_s += rng.expovariate(self.per_s)
+            tokens = 3000 if rng.random() < 0.1 else rng.randint(50, 300)
+            found.append((at_s, b'{"prompt": "' + b"word" * tokens + b'"}'))
+        return found
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """How long the first answer took, by request; sorted."""
+
+    waits_s: tuple[float, ...]
+    promise_s: float
+
+    @property
+    def late(self) -> int:
+        return sum(wait > self.promise_s for wait in self.waits_s)
+
+
+class Engine:
+    """One replica: a plain HTTP server that works off its queue."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._turn = asyncio.Lock()
+        self._server: asyncio.Server | None = None
+        self.url = ""
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._client, HOST, 0)
+        self.url = f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await read_request(reader, LARGEST_BODY)
+            if request is not None and not isinstance(request, str):
+                async with self._turn:
+                    await asyncio.sleep(work_of(request.body, 20.0, self._work))
+                body = b'{"choices": [{"text": "an answer"}]}'
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+                writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
+                await writer.drain()
+        finally:
+            writer.close()
+
+
+async def show(crowd: Crowd) -> tuple[Shown, Shown]:
+    """The same crowd in turn at each engine, then through the front."""
+    work = Work(prefill_s=0.00012, decode_s=0.001, request_s=0.01)
+    engines = [Engine(work) for _ in range(crowd.engines)]
+    for engine in engines:
+        await engine.start()
+    urls = [engine.url for engine in engines]
+    front = Front(urls, FrontSettings(ttft_s=crowd.promise_s, limit=1))
+    port = await front.start(HOST, 0)
+    try:
+        in_turn = await _ask(crowd, lambda number: int(urls[number % len(urls)].rpartition(":")[2]))
+        through = await _ask(crowd, lambda _: port)
+    finally:
+        await front.stop()
+        for engine in engines:
+            await engine.stop()
+    return in_turn, through
+
+
+async def _ask(crowd: Crowd, port_of: Callable[[int], int]) -> Shown:
+    began = time.monotonic()
+
+    async def one(number: int, at_s: float, body: bytes) -> float:
+        await asyncio.sleep(max(0.0, began + at_s - time.monotonic()))
+        sent = time.monotonic()
+        reader, writer = await asyncio.open_connection(HOST, port_of(number))
+        head = f"POST /v1/completions HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: {len(body)}\r\n"
+        writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
+        status = await reader.readline()
+        waited = time.monotonic() - sent
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        if b" 200 " not in status:
+            raise ConnectionError(f"request {number} was answered with {status.decode().strip()}")
+        return waited
+
+    waits = await asyncio.gather(*(one(number, *asked) for number, asked in enumerate(crowd.asked())))
+    return Shown(tuple(sorted(waits)), crowd.promise_s)

@@ -1,0 +1,112 @@
+"""Several services side by side, with a pool of warm machines that they share.
+
+Called by the benchmark. A warm machine has booted and holds the image; a replica on one is ready after loading its
+model (`warm_s`) instead of after a whole boot. Each taken machine is replaced by one that boots; a replica that is
+given back becomes a warm machine where one is missing. The pool is billed whole, warm or booting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from dure.sim.serving import kernel as k
+from dure.sim.serving.run import STEP_S, first_replicas
+from dure.sim.serving.scalers import Scaler
+from dure.sim.serving.service import Engine, Outcome, Promise, Requests, Service
+
+
+class WarmPool:
+    """`slots` holds the moment from which each machine is warm."""
+
+    def __init__(self, size: int, boot_s: float, warm_s: float) -> None:
+        self.boot_s, self.warm_s = boot_s, warm_s
+        self.slots = [0.0] * size
+
+    def take(self, count: int, now_s: float) -> int:
+        """Use up to `count` warm machines; others begin to boot in their place."""
+        warm = [index for index, since_s in enumerate(self.slots) if since_s <= now_s][:count]
+        for index in warm:
+            self.slots[index] = now_s + self.boot_s - self.warm_s
+        return len(warm)
+
+    def give(self, count: int, now_s: float) -> None:
+        """Machines that replicas have left; those that boot longest are called off for them."""
+        for _ in range(count):
+            index = max(range(len(self.slots)), key=lambda slot: self.slots[slot], default=-1)
+            if index < 0 or self.slots[index] <= now_s:
+                return
+            self.slots[index] = now_s
+
+
+class PooledService(Service):
+    """A service whose new replicas use warm machines while there are some."""
+
+    pool: WarmPool | None = None
+
+    def resize(self, target: int) -> None:
+        alive = self._alive()
+        super().resize(target)
+        if self.pool is None:
+            return
+        if self._alive() < alive:
+            self.pool.give(alive - self._alive(), self.now_s)
+        fresh = np.flatnonzero(
+            (self.ri[:, k.STATE] == k.BOOTING) & (self.rf[:, k.READY_AT] == self.now_s + self.boot_s)
+        )
+        warm = self.pool.take(len(fresh), self.now_s)
+        self.rf[fresh[:warm], k.READY_AT] = self.now_s + self.pool.warm_s
+
+    def _alive(self) -> int:
+        states = self.ri[:, k.STATE]
+        return int(np.count_nonzero((states == k.BOOTING) | (states == k.READY)))
+
+
+class Together(msgspec.Struct, frozen=True):
+    """What all services cost and missed together."""
+
+    requests: int
+    misses: int
+    gpu_hours: float
+    changes: int
+
+    @property
+    def miss_rate(self) -> float:
+        return self.misses / max(self.requests, 1)
+
+
+def play_together(
+    streams: Sequence[Requests],
+    scalers: Sequence[Scaler],
+    boot_s: float,
+    engine: Engine,
+    promise: Promise,
+    pool: WarmPool | None,
+    warm_up_s: float = 3600.0,
+    most: int = 96,
+) -> Together:
+    """One whole run of all services. Deterministic."""
+    horizon_s = min(stream.horizon_s for stream in streams)
+    services = []
+    for stream in streams:
+        service = PooledService(stream, engine, promise, boot_s, limit=most, mean_output=float(stream.output.mean()))
+        service.start_with(first_replicas(stream, engine, most))
+        service.pool = pool
+        services.append(service)
+    while services[0].now_s < horizon_s:
+        for service, scaler in zip(services, scalers, strict=True):
+            if service.now_s <= warm_up_s:
+                service.count_from_now()
+            service.resize(scaler.decide(service.advance(STEP_S)))
+    for service in services:
+        service.pool = None
+    outcomes: list[Outcome] = [service.outcome() for service in services]
+    held = len(pool.slots) * (horizon_s - warm_up_s) / 3600.0 if pool is not None else 0.0
+    return Together(
+        sum(one.requests for one in outcomes),
+        sum(one.misses for one in outcomes),
+        sum(one.gpu_hours for one in outcomes) + held,
+        sum(one.changes for one in outcomes),
+    )
