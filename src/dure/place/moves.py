@@ -17,6 +17,7 @@ import numpy as np
 from dure.model.bill import Bill
 from dure.model.decision import Move
 from dure.model.money import show
+from dure.model.policy import Verb
 from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
@@ -26,7 +27,7 @@ from dure.place.bill import Quote, move_price, quote, run_time
 from dure.place.candidate import Candidate, Cycle, device_need
 from dure.place.option import Home, Option
 from dure.place.plan import placement_of
-from dure.place.settings import PlaceSettings
+from dure.place.settings import PlaceSettings, settings_of
 from dure.place.spot import Rent, SpotView, must_rent
 
 # Prices and grids are compared over this long ahead in the first look.
@@ -46,9 +47,17 @@ class _Rate(NamedTuple):
     micros: float
 
 
-def moves(snapshot: Snapshot, most: int, besides: frozenset[str] = frozenset()) -> tuple[Move, ...]:
-    """At most `most`, the largest saving first, for others than `besides`; every one fits beside the others."""
+def moves(
+    snapshot: Snapshot, most: int, besides: frozenset[str] = frozenset(), *, guard_only: bool = False
+) -> tuple[Move, ...]:
+    """At most `most`, the largest saving first, for others than `besides`; every one fits beside the others.
+
+    `guard_only` leaves savings alone: prices are what they were at the last look.
+    """
     settled = [record for record in snapshot.records if movable(record) and record.name not in besides]
+    if guard_only:
+        settings = settings_of(snapshot.policy(Verb.PLACE))
+        settled = [record for record in settled if leaves_spot(record, snapshot, settings)]
     if most <= 0 or not settled:
         return ()
     cycle = Cycle(snapshot, (), all_bills=True)

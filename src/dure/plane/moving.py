@@ -66,13 +66,15 @@ class Moving:
         now_s: Instant,
     ) -> None:  # fmt: skip
         """What is worth it now; an earlier plan that waits for its checkpoint stands until then."""
+        same_hour = self._looked_s is not None and now_s // HOUR_S == self._looked_s // HOUR_S
         self._looked_s = now_s
         names = {draft.before.name for draft in running}
         self._plans = {name: move for name, move in self._plans.items() if name in names}
         room = self._room(drafts, settings, now_s) - len(self._plans)
         if room > 0:
             snapshot = self._observer.snapshot(now_s, [draft.record for draft in drafts], reports)
-            self._plans |= {move.workload: move for move in moves(snapshot, room, besides=frozenset(self._plans))}
+            found = moves(snapshot, room, frozenset(self._plans), guard_only=same_hour)
+            self._plans |= {move.workload: move for move in found}
 
     def _begin(
         self, running: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report], settings: PlaceSettings,
