@@ -33,6 +33,7 @@ LOOK_S: Seconds = 600.0
 WARM_S: Seconds = 1800.0
 # A saving that has shrunk below this part of the threshold when the checkpoint comes is let go.
 KEEP = 0.5
+_ASKS = {"movesAtOnce", "moves_at_once"}
 
 
 class Moving:
@@ -130,8 +131,14 @@ class Moving:
 
 
 def _settings(observer: Observer) -> PlaceSettings | None:
-    """Those of the placement policy; nothing while it is paused."""
+    """Those of the placement policy; nothing while it is paused.
+
+    Behind real clusters stand real users: there nobody moves unless the policy asks for moves by name.
+    """
     placing = next((one for one in observer.store.list_policies() if one.verb is Verb.PLACE), None)
+    asked = placing is not None and bool(_ASKS & placing.settings.keys())
+    if not asked and any(not spec.connect.embedded for spec in observer.fleet.clusters):
+        return None
     if placing is None:
         return PlaceSettings()
     return None if placing.paused else settings_of(placing)

@@ -14,7 +14,7 @@ from dure.adapters.memory.prices import MemoryPrices
 from dure.files import read_text
 from dure.model.catalogue import Catalogue
 from dure.model.decision import Move, Place
-from dure.model.fleet import Fleet
+from dure.model.fleet import Connect, Fleet
 from dure.model.policy import Policy, Verb
 from dure.model.tariff import Tariff, Weekly
 from dure.model.units import HOUR_S, MICROS, Instant
@@ -144,6 +144,21 @@ def test_a_dearer_home_is_left_at_a_checkpoint_and_only_by_those_it_pays_for(tur
     assert move.saving > 0.15 * (move.placement.bill.total + move.saving)
     assert moves_of(turner, "nearly") == []
     assert status(turner, "long").done_s >= 60 * 60
+
+
+def test_in_a_fleet_with_a_real_cluster_nobody_moves_unless_the_policy_asks_for_it(turner: Turner) -> None:
+    observer = turner.world.plane.observer
+    here = observer.fleet.clusters[0]
+    real = replace(here, info=replace(here.info, name="real"), connect=Connect(kubeconfig="nowhere"), pools=())
+    observer.fleet = replace(observer.fleet, clusters=(*observer.fleet.clusters, real))
+    turner.world.submit([job("long")])
+    turner.run(HOUR_S, step_s=60.0)
+    market(turner).per_hour["east"] = 3000
+    turner.run(2 * HOUR_S, step_s=60.0)
+    assert home(turner, "long") == "east"
+    turner.store.write_policy(Policy("ours", Verb.PLACE, settings={"movesAtOnce": 2}))
+    turner.run(2 * HOUR_S, step_s=60.0)
+    assert home(turner, "long") == "west"
 
 
 def test_a_small_difference_moves_nobody(turner: Turner) -> None:
