@@ -124,7 +124,8 @@ def claim_machines(fleet: Fleet) -> None:
     fleet.cluster.apply(pool)
     offer = next(offer for offer in fleet.pools[0].offers if offer.capacity == "spot")
     new = NewNode("gpu", offer, (Pod("default/chat-1", (1000, 2000, 8192)),))
-    assert fleet.claims.start(new) == fleet.claims.start(new)
+    first = fleet.claims.start(new)
+    assert fleet.claims.start(new) == first
     (claim,) = fleet.cluster.api.get(CLAIMS)["items"]
     wanted = {one["key"]: one["values"] for one in claim["spec"]["requirements"]}
     assert wanted["node.kubernetes.io/instance-type"] == [offer.type_name]
@@ -133,3 +134,5 @@ def claim_machines(fleet: Fleet) -> None:
     assert claim["metadata"]["labels"] == {"karpenter.sh/nodepool": "gpu", "team": "search"}
     assert claim["spec"]["resources"]["requests"]["nvidia.com/gpu"] == "1"
     assert fleet.claims.booting() == 1
+    assert fleet.claims.start(new, instead_of=first) != first, "the machine that goes was made for the same pods"
+    assert fleet.claims.booting() == 2

@@ -31,7 +31,7 @@ class MachinePort(Protocol):
 
     def booting(self) -> int: ...
 
-    def start(self, new: NewNode) -> str: ...
+    def start(self, new: NewNode, instead_of: str = "") -> str: ...
 
     def stop(self, node: str, reason: str) -> None: ...
 
@@ -183,4 +183,4 @@ class NodeKeeper:
         if lost is None or not lost.pods:
             return
         for new in pack(lost.pods, self._pools, usage(nodes)).nodes:
-            self._tell(f"{name} has to go; starts {self._machines.start(new)} at once")
+            self._tell(f"{name} has to go; starts {self._machines.start(new, name)} at once")

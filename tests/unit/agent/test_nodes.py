@@ -33,7 +33,7 @@ class Toy:
     def booting(self) -> int:
         return len(self.asked)
 
-    def start(self, new: NewNode) -> str:
+    def start(self, new: NewNode, instead_of: str = "") -> str:
         self.asked.append(new)
         self.log.append(("start", new.offer.type_name))
         return f"new-{len(self.log)}"

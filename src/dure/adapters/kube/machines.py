@@ -61,9 +61,12 @@ class Machines:
         claims = self._api.get(CLAIMS, Json)["items"]
         return sum(not _condition(claim, "Initialized") for claim in claims)
 
-    def start(self, new: NewNode) -> str:
-        """Ask for a machine. The same wish made twice asks for one machine."""
-        name = _name(new)
+    def start(self, new: NewNode, instead_of: str = "") -> str:
+        """Ask for a machine. The same wish made twice asks for one machine.
+
+        `instead_of` names the node that it replaces, which may have been made for the very same pods.
+        """
+        name = _name(new, instead_of)
         path, body = (
             (CLAIMS, self._claim(name, new)) if self._maker == "karpenter" else ("/api/v1/nodes", _fake(name, new))
         )
@@ -213,9 +216,10 @@ def _fake(name: str, new: NewNode) -> Json:
     }
 
 
-def _name(new: NewNode) -> str:
+def _name(new: NewNode, instead_of: str) -> str:
     """From the pods it is for: planned again before its node is there, it is the same machine."""
-    text = " ".join([new.pool, new.offer.type_name, new.offer.capacity, *sorted(pod.name for pod in new.pods)])
+    pods = sorted(pod.name for pod in new.pods)
+    text = " ".join([new.pool, new.offer.type_name, new.offer.capacity, instead_of, *pods])
     return f"{new.pool}-{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}"
 
 
