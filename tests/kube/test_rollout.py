@@ -66,6 +66,10 @@ def ready(cluster: Cluster, image: str) -> list[str]:
     )
 
 
+def image_of(deployment: Json) -> str:
+    return str(deployment["spec"]["template"]["spec"]["containers"][0]["image"])
+
+
 class Watcher:
     """Every number of available replicas that the Deployment's controller has ever written since."""
 
@@ -128,3 +132,24 @@ def test_what_somebody_else_changed_or_deleted_is_made_again(
     cluster.kubectl("delete", "deployment", name, "-n", "dure-search", "--wait=false")
     cluster.api.until(f"{DEPLOYMENTS}/{name}", lambda one: one["metadata"]["uid"] != uid, what="another Deployment")
     until(lambda: len(ready(cluster, "web:2")) == 2, "two replicas again")
+
+
+def test_while_the_plane_is_gone_an_autoscaler_scales_within_what_the_workload_allows(
+    cluster: Cluster, plane: FixedPlane, member: Member
+) -> None:
+    plane.desired = (web("web:2", 6),)
+    member.runner.wake()
+    until(lambda: len(ready(cluster, "web:2")) == 2, "two replicas")
+    (name,) = (one["metadata"]["name"] for one in cluster.api.get(DEPLOYMENTS)["items"])
+    path = f"{DEPLOYMENTS}/{name}"
+    plane.away = True
+    cluster.kubectl("scale", "deployment", name, "-n", "dure-search", "--replicas=3")
+    until(lambda: len(ready(cluster, "web:2")) == 3, "a third replica, scheduled without the plane")
+    cluster.kubectl("set", "image", f"deployment/{name}", "main=meddled:1", "-n", "dure-search")
+    cluster.api.until(path, lambda one: image_of(one) == "web:2", what="the workload's own image again")
+    assert cluster.api.get(path)["spec"]["replicas"] == 3
+    until(lambda: len(ready(cluster, "web:2")) == 3 and not ready(cluster, "meddled:1"), "three of its own")
+    plane.away = False
+    plane.desired = (web("web:2", 7, replicas=2),)
+    member.runner.wake()
+    cluster.api.until(path, lambda one: one["spec"]["replicas"] == 2, what="what the plane decides now")

@@ -24,6 +24,7 @@ from dure.adapters.kube.instances import with_instances
 from dure.adapters.kube.mirror import Mirror
 from dure.adapters.kube.objects import (
     KubeBudget,
+    KubeDeployment,
     KubeJob,
     KubeNode,
     KubePlacement,
@@ -65,7 +66,7 @@ class KubeCluster:
         self.nodes = Mirror(api, "/api/v1/nodes", KubeNode, self._note_change)
         self.pods = Mirror(api, "/api/v1/pods", KubePod, self._note_change)
         self.jobs = Mirror(api, "/apis/batch/v1/jobs", KubeJob, self._note_change, names.UID)
-        self.deployments = Mirror(api, "/apis/apps/v1/deployments", Plain, self._note_change, names.UID)
+        self.deployments = Mirror(api, "/apis/apps/v1/deployments", KubeDeployment, self._note_change, names.UID)
         self.placements = Mirror(
             api, f"/apis/{names.API_VERSION}/{crds.PLACEMENTS}", KubePlacement, self._note_change
         )

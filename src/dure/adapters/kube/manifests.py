@@ -102,9 +102,13 @@ def job(desired: Desired, owner: Json, asked: Ask) -> Json:
     }
 
 
-def deployment(desired: Desired, owner: Json, asked: Ask) -> Json:
-    """Rolled one by one with the old replicas kept until the new ones are ready."""
+def deployment(desired: Desired, owner: Json, asked: Ask, *, counted: bool = True) -> Json:
+    """Rolled one by one with the old replicas kept until the new ones are ready.
+
+    Not `counted`: how many there are is left to whoever has scaled it.
+    """
     chosen = {names.UID: names.label_value(desired.uid)}
+    count = {"replicas": replicas_of(desired)} if counted else {}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -115,7 +119,7 @@ def deployment(desired: Desired, owner: Json, asked: Ask) -> Json:
             "ownerReferences": [owner],
         },
         "spec": {
-            "replicas": replicas_of(desired),
+            **count,
             "selector": {"matchLabels": chosen},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": template(desired, asked, restart="Always"),

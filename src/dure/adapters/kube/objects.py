@@ -200,6 +200,15 @@ class KubePriority(msgspec.Struct, frozen=True):
     value: int = 0
 
 
+class DeploymentSpec(msgspec.Struct, frozen=True):
+    replicas: int = 1
+
+
+class KubeDeployment(msgspec.Struct, frozen=True):
+    metadata: Meta = Meta()
+    spec: DeploymentSpec = DeploymentSpec()
+
+
 class Plain(msgspec.Struct, frozen=True):
     """Any object of which only the metadata matter."""
 

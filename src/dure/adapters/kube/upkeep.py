@@ -12,7 +12,7 @@ import structlog
 
 from dure.adapters.kube import crds, manifests, names
 from dure.adapters.kube.nodes import is_cut, replicas_of
-from dure.adapters.kube.objects import KubeJob, KubePlacement, KubePod, Plain
+from dure.adapters.kube.objects import KubeDeployment, KubeJob, KubePlacement, KubePod, Plain
 from dure.adapters.kube.progress import desired_of, observed, status_of
 from dure.adapters.kube.seats import reserved_of
 from dure.model.accelerator import ShareMode
@@ -171,12 +171,23 @@ class Upkeep:
         api, namespace, name = self._cluster.api, placement.metadata.namespace, placement.metadata.name
         owner = self._owner(placement)
         asked = self.ask(desired)
-        body = manifests.deployment(desired, owner, asked)
-        made = api.apply(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}", body, Plain)
+        body = manifests.deployment(desired, owner, asked, counted=not self._scaled(placement, desired))
+        made = api.apply(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}", body, KubeDeployment)
         self._cluster.deployments.note(made)
         api.apply(f"/api/v1/namespaces/{namespace}/services/{name}", manifests.service(desired, owner), Plain)
         applied = {"applied": desired.placement.generation, "deployed": made.metadata.generation}
         self.write_status(placement, {**applied, "asked": asked.shape})
+
+    def _scaled(self, placement: KubePlacement, desired: Desired) -> bool:
+        """Whether somebody else, the cluster's autoscaler say, has scaled it since, within what the workload allows.
+
+        So it is scaled also while the plane is gone; the plane's next decision sets the number again.
+        """
+        found = self._cluster.deployments.get(placement.metadata.key)
+        if found is None or placement.status.get("applied") != desired.placement.generation:
+            return False
+        allowed, count = desired.spec.replicas, found.spec.replicas
+        return count != manifests.replicas_of(desired) and allowed.min <= count <= allowed.max
 
     def ask(self, desired: Desired) -> manifests.Ask:
         """What each pod of it asks of its node."""
