@@ -11,10 +11,13 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from dure.adapters.acting import acting
 from dure.api import problems
 from dure.api.auth import Keys
+from dure.api.caller import NOBODY, SCOPE_KEY
 from dure.api.login import sign_in_page
 from dure.api.metrics import Metrics
+from dure.model.who import Who
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -68,16 +71,19 @@ class Gate:
             await send(message)
 
         try:
-            refusal = self._refusal(scope)
-            if refusal is None:
-                await self._app(scope, receive, send_safely)
+            found = self._admit(scope)
+            if isinstance(found, Who):
+                scope[SCOPE_KEY] = found
+                with acting(found):
+                    await self._app(scope, receive, send_safely)
             else:
-                await _refuse(scope, send_safely, refusal)
+                await _refuse(scope, send_safely, found)
         finally:
             route = scope.get("path_template") or "unknown"
             self._metrics.count(scope["method"], route, status, time.perf_counter() - began)
 
-    def _refusal(self, scope: Scope) -> problems.Problem | None:
+    def _admit(self, scope: Scope) -> Who | problems.Problem:
+        """Who it is, or why nobody is let in."""
         host = authorization = cookie = origin = site = b""
         for name, value in scope["headers"]:
             match name:
@@ -98,14 +104,14 @@ class Gate:
                 remedy="Use its IP address or localhost, or start it with --host NAME.",
             )
         if scope["path"].startswith(AGENTS) and authorization:
-            return None
-        if scope["path"] in PUBLIC and not authorization:
-            return None if scope["method"] in _SAFE_METHODS else _cross_site(scope, host, origin, site)
+            return NOBODY
         if authorization:
-            return None if self._bearer(authorization) else _unauthorised("the bearer token is wrong")
-        if not self._session(cookie):
+            return self._bearer(authorization) or _unauthorised("the bearer token is wrong")
+        who = NOBODY if scope["path"] in PUBLIC else self._session(cookie)
+        if who is None:
             return _unauthorised("no token and no session")
-        return None if scope["method"] in _SAFE_METHODS else _cross_site(scope, host, origin, site)
+        foreign = None if scope["method"] in _SAFE_METHODS else _cross_site(scope, host, origin, site)
+        return foreign or who
 
     def _knows_host(self, host: bytes) -> bool:
         """A page that rebinds its name to this address still sends that name; a plain address cannot be rebound."""
@@ -120,16 +126,16 @@ class Gate:
         self._hosts |= {name}
         return True
 
-    def _bearer(self, authorization: bytes) -> bool:
+    def _bearer(self, authorization: bytes) -> Who | None:
         scheme, _, token = authorization.decode("latin-1").partition(" ")
-        return scheme.lower() == "bearer" and self._keys.check_token(token.strip())
+        return self._keys.check_token(token.strip()) if scheme.lower() == "bearer" else None
 
-    def _session(self, cookie: bytes) -> bool:
+    def _session(self, cookie: bytes) -> Who | None:
         for part in cookie.split(b";"):
             pair = part.strip()
             if pair.startswith(self._cookie):
                 return self._keys.check_session(pair[len(self._cookie) :].decode("latin-1"))
-        return False
+        return None
 
 
 def _cross_site(scope: Scope, host: bytes, origin: bytes, site: bytes) -> problems.Problem | None:

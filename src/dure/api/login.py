@@ -47,17 +47,19 @@ def login(request: Request[Any, Any, Any]) -> Response[bytes]:
     code = request.query_params.get("code")
     if code is None:
         return _answer(sign_in_page(), 200)
-    if not service_of(request).keys.redeem_code(code):
+    subject = service_of(request).keys.redeem_code(code)
+    if subject is None:
         return _answer(sign_in_page("This link was used already or is too old."), 401)
-    return _welcome(request)
+    return welcome(request, subject)
 
 
 @post("/login", include_in_schema=False)
 async def login_with_token(request: Request[Any, Any, Any]) -> Response[bytes]:
     form = urllib.parse.parse_qs((await request.body()).decode("latin-1"))
-    if not service_of(request).keys.check_token(form.get("token", [""])[0].strip()):
+    who = service_of(request).keys.check_token(form.get("token", [""])[0].strip())
+    if who is None:
         return _answer(sign_in_page("That is not the token."), 401)
-    return _welcome(request)
+    return welcome(request, who.via)
 
 
 @post("/logout", include_in_schema=False, sync_to_thread=False, status_code=200)
@@ -70,13 +72,18 @@ def logout(request: Request[Any, Any, Any]) -> Response[bytes]:
 HANDLERS: list[HTTPRouteHandler] = [login, login_with_token, logout]
 
 
-def _welcome(request: Request[Any, Any, Any]) -> Response[bytes]:
+def welcome(request: Request[Any, Any, Any], subject: str) -> Response[bytes]:
     """A page that goes on by itself: after a redirect from elsewhere a browser would keep a strict cookie back."""
     keys = service_of(request).keys
     response = _answer(_page("<p>Signed in. <a href=/>Go on to the fleet</a>.</p>"), 200)
     response.headers["refresh"] = "0; url=/"
     response.set_cookie(
-        key=keys.cookie, value=keys.new_session(), max_age=SESSION_S, httponly=True, samesite="strict", path="/"
+        key=keys.cookie,
+        value=keys.new_session(subject),
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="strict",
+        path="/",
     )
     return response
 

@@ -12,6 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 import dure
 from dure.api.answers import plain
+from dure.api.caller import who_of
 from dure.api.service import service_of
 from dure.model.errors import Temporary
 
@@ -51,7 +52,7 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
 @post("/v1/login-links", tags=["health"], sync_to_thread=False)
 def new_login_link(request: Request[Any, Any, Any]) -> Response[LoginLink]:
     """A path that signs a browser in, once; for `dure status --open` and for handing on to nobody else."""
-    return plain(LoginLink(f"/login?code={service_of(request).keys.new_code()}"), status=201)
+    return plain(LoginLink(f"/login?code={service_of(request).keys.new_code(who_of(request).via)}"), status=201)
 
 
 HANDLERS: list[HTTPRouteHandler] = [healthz, readyz, metrics, new_login_link]
