@@ -9,15 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
 
 from dure.model.who import PLANE, Who
 
-_acting: ContextVar[Who] = ContextVar("dure_acting", default=PLANE)
+
+class Act(NamedTuple):
+    """`doing` is the request, in the API's own words."""
+
+    who: Who
+    doing: str
+
+
+_ALONE = Act(PLANE, "decide")
+_acting: ContextVar[Act] = ContextVar("dure_acting", default=_ALONE)
 
 
 @contextmanager
-def acting(who: Who) -> Iterator[None]:
-    before = _acting.set(who)
+def acting(who: Who, doing: str) -> Iterator[None]:
+    before = _acting.set(Act(who, doing))
     try:
         yield
     finally:
@@ -26,4 +36,8 @@ def acting(who: Who) -> Iterator[None]:
 
 def who_acts() -> Who:
     """The plane itself where nobody asked."""
+    return _acting.get().who
+
+
+def act() -> Act:
     return _acting.get()

@@ -20,6 +20,7 @@ from dure.api.metrics import Metrics
 from dure.api.pulse import Pulse
 from dure.api.routes import (
     agents,
+    audit,
     charges,
     defrag,
     documents,
@@ -74,6 +75,7 @@ def create_app(
             *share.HANDLERS,
             *documents.HANDLERS,
             *health.HANDLERS,
+            *audit.HANDLERS,
             *agents.HANDLERS,
             *login.HANDLERS,
             *pages,

@@ -29,6 +29,8 @@ LOOPBACK_NAMES = frozenset({"localhost"})
 # Agents have credentials of their own, which their routes check.
 AGENTS = "/v1/agents/"
 PUBLIC = frozenset({"/healthz", "/readyz", "/login"})
+# Of a path in the audit log; names are shorter, and nobody should fill the log with what they make up.
+_SHOWN = 300
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -74,7 +76,7 @@ class Gate:
             found = self._admit(scope)
             if isinstance(found, Who):
                 scope[SCOPE_KEY] = found
-                with acting(found):
+                with acting(found, f"{scope['method']} {scope['path'][:_SHOWN]}"):
                     await self._app(scope, receive, send_safely)
             else:
                 await _refuse(scope, send_safely, found)

@@ -8,10 +8,11 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from dure.adapters.store import audit
 from dure.adapters.store.sql import SqlStore
 from dure.model.errors import InvalidInput, Permanent, Temporary
 
-HEAD = "0001"
+HEAD = "0002"
 
 
 def open_store(url: str) -> SqlStore:
@@ -19,6 +20,8 @@ def open_store(url: str) -> SqlStore:
     engine = _engine(url)
     try:
         _migrate(engine)
+        with engine.begin() as connection:
+            audit.begin(connection)
     except DBAPIError as error:
         engine.dispose()
         raise Temporary(
