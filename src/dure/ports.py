@@ -213,7 +213,7 @@ class StorePort(Protocol):
         ...
 
     def write_report(self, report: Report) -> None:
-        """Kept if newer than the one there; its decisions go into the journal in the same transaction."""
+        """Kept if newer than the one there; its decisions go into the journal with it, each with its owner's name."""
         ...
 
     def list_reports(self) -> tuple[Report, ...]:

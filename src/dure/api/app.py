@@ -17,6 +17,7 @@ from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
 from dure.api.metrics import Metrics
+from dure.api.people import Directory
 from dure.api.pulse import Pulse
 from dure.api.routes import (
     agents,
@@ -30,8 +31,10 @@ from dure.api.routes import (
     policies,
     shadow,
     share,
+    tokens,
     workloads,
 )
+from dure.api.rules import guard
 from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
 from dure.ports import MetricsPort
@@ -62,7 +65,9 @@ def create_app(
     `samples` keeps the past for the charts; without one it is kept in memory.
     """
     pulse = Pulse(backend, samples or MemoryMetrics())
-    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), shares)
+    people = Directory(backend.store)
+    keys.introduce(people)
+    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), people, shares)
     litestar = Litestar(
         [
             *workloads.HANDLERS,
@@ -76,10 +81,12 @@ def create_app(
             *documents.HANDLERS,
             *health.HANDLERS,
             *audit.HANDLERS,
+            *tokens.HANDLERS,
             *agents.HANDLERS,
             *login.HANDLERS,
             *pages,
         ],
+        guards=[guard],
         exception_handlers={Exception: problems.handle},
         lifespan=[_background],
         logging_config=None,

@@ -78,14 +78,18 @@ class Keys:
     Codes and sessions stand for a subject: `root` is who has the token of the file, others are asked of `people`.
     """
 
-    def __init__(self, token: str, *, wall: Callable[[], float] = time.time, people: People | None = None) -> None:
+    def __init__(self, token: str, *, wall: Callable[[], float] = time.time) -> None:
         self._token = token.encode()
         self._wall = wall
-        self._people = people
+        self._people: People | None = None
         self._codes: dict[bytes, tuple[float, str]] = {}
         self._lock = threading.Lock()
         # Browsers send cookies to every port of a host, so two Dures on one machine need two names.
         self.cookie = f"dure_{hashlib.blake2b(self._token, digest_size=4, person=b'cookie').hexdigest()}"
+
+    def introduce(self, people: People) -> None:
+        """Others may come in too from now on."""
+        self._people = people
 
     def check_token(self, candidate: str) -> Who | None:
         if hmac.compare_digest(candidate.encode(), self._token):

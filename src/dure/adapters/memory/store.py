@@ -146,10 +146,10 @@ class MemoryStore:
         if known is not None and known.at_s > report.at_s:
             return
         self._reports[report.cluster] = msgspec.structs.replace(report, decisions=())
-        self._append(
-            [JournalEntry(0, report.at_s, report.version, one, cluster=report.cluster) for one in report.decisions],
-            (),
-        )
+        entries = [
+            JournalEntry(0, report.at_s, report.version, one, cluster=report.cluster) for one in report.decisions
+        ]
+        self._append([msgspec.structs.replace(one, tenant=self._owner(one.workload)) for one in entries], ())
 
     def list_reports(self) -> tuple[Report, ...]:
         return tuple(report for _, report in sorted(self._reports.items()))
@@ -194,6 +194,10 @@ class MemoryStore:
         if self._open_sorted is None:
             self._open_sorted = _sorted(self._records[uid] for uid in self._open.values())
         return self._open_sorted
+
+    def _owner(self, name: str) -> str:
+        uid = self._open.get(name)
+        return self._records[uid].spec.tenant if uid is not None else ""
 
     def _swap(self, change: Change) -> bool:
         record = self._records.get(change.uid)

@@ -224,10 +224,12 @@ class SqlStore:
             body = encode(msgspec.structs.replace(report, decisions=()))
             row = {"cluster": report.cluster, "at_s": report.at_s, "body": body}
             upsert(db, t.reports, row, ("cluster",))
-            decided = [
+            entries = [
                 JournalEntry(0, report.at_s, report.version, decision, cluster=report.cluster)
                 for decision in report.decisions
             ]
+            owners = self._owners(db, {entry.workload for entry in entries})
+            decided = [msgspec.structs.replace(one, tenant=owners.get(one.workload, "")) for one in entries]
             audit.append(db, [*audit.entry_facts(self._append(db, decided, []))])
 
     def list_reports(self) -> tuple[Report, ...]:
@@ -338,6 +340,13 @@ class SqlStore:
             if audited:
                 audit.lock(connection)
             yield connection
+
+    def _owners(self, db: Connection, names: set[str]) -> dict[str, str]:
+        """Whose the workloads of these names are now."""
+        if not names:
+            return {}
+        query = select(t.workloads.c.name, t.workloads.c.tenant).where(t.workloads.c.ended == 0)
+        return {row.name: row.tenant for row in db.execute(query.where(t.workloads.c.name.in_(sorted(names))))}
 
     def _by_key(self, db: Connection, key: str) -> WorkloadRecord | None:
         joined = select(t.workloads).join(t.idempotency, t.idempotency.c.uid == t.workloads.c.uid)
