@@ -56,6 +56,7 @@ RULES: dict[str, Rule] = {
     "GET /static/{name}": Rule(_SHARED, _V),
     "GET /schema": Rule(_SHARED, _V),
     "GET /schema/openapi.json": Rule(_SHARED, _V),
+    "GET /schema/{path}": Rule(_SHARED, _V),
     "GET /v1/schemas/{kind}": Rule(_SHARED, _V),
     # Workloads and documents.
     "GET /v1/workloads": Rule(_OWN, _V),
