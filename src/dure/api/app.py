@@ -16,6 +16,7 @@ from dure.api import login, openapi, problems
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
+from dure.api.limits import Limits
 from dure.api.metrics import Metrics
 from dure.api.people import Directory
 from dure.api.pulse import Pulse
@@ -59,6 +60,7 @@ def create_app(
     hosts: Iterable[str] = (),
     samples: MetricsPort | None = None,
     shares: Shares | None = None,
+    limits: Limits | None = None,
 ) -> App:
     """`pages` are further routes behind the same gate (the dashboard); `hosts` further names of this server.
 
@@ -95,7 +97,7 @@ def create_app(
         state=State({STATE_KEY: service}),
     )
     openapi.document_problems(litestar)
-    return App(Gate(litestar, keys, service.metrics, hosts), litestar, service)  # type: ignore[arg-type]
+    return App(Gate(litestar, keys, service.metrics, hosts, limits), litestar, service)  # type: ignore[arg-type]
 
 
 @contextlib.asynccontextmanager

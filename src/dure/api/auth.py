@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from dure.adapters.redact import know
 from dure.model.errors import InvalidInput, Permanent
 from dure.model.tenant import Role
 from dure.model.who import EVERY, Who
@@ -35,13 +36,13 @@ def fetch_token(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return _read(path)
+        return know(_read(path))
     except OSError as error:
         raise Permanent(f"cannot make the token file: {error.strerror}", where=str(path)) from error
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(token + "\n")
-    return token
+    return know(token)
 
 
 def _read(path: Path) -> str:

@@ -64,11 +64,13 @@ def command(
     from dure.adapters.kube.rest import Api
     from dure.adapters.kube.secret import fetch_credential
     from dure.adapters.plane_link import join, open_link
+    from dure.adapters.redact import guard_logs, know
     from dure.agent.identity import fetch_identity
     from dure.agent.poll import Poller
     from dure.cli.lock import hold
     from dure.embedded.members import Member
 
+    guard_logs()
     redeem = partial(join, url, name, ca=ca or "")
     with hold(state, f"agent-{name}.lock"):
         api = Api.from_kubeconfig(kubeconfig, context) if kubeconfig else Api.in_cluster()
@@ -77,7 +79,7 @@ def command(
             credential = fetch_credential(api, namespace, key, redeem)
         else:
             credential = _credential(redeem, name, token, state)
-        plane = open_link(url, name, credential, ca=ca or "")
+        plane = open_link(url, name, know(credential), ca=ca or "")
         membership = _membership(plane, state / f"agent-{name}.json")
         identity = fetch_identity(state / f"agent-{name}.id")
         member = Member(membership.spec, membership.catalogue, api, plane, RealClock(), identity)

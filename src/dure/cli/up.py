@@ -62,6 +62,7 @@ def command(
       dure up --store postgresql://dure@localhost/dure
       dure up --fleet fleet.yaml --grpc-port 7421 --grpc-cert plane.crt --grpc-key plane.key
     """
+    from dure.adapters.redact import guard_logs
     from dure.api.app import create_app
     from dure.api.auth import Keys, fetch_token
     from dure.api.server import Server, open_socket
@@ -70,6 +71,7 @@ def command(
     from dure.embedded.live import LiveFleet
     from dure.web.pages import pages
 
+    guard_logs()
     fleet, catalogue = fleet_and_catalogue(fleet_file)
     with hold(state):
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
