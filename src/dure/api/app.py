@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from litestar import Litestar
 from litestar.datastructures import State
@@ -40,6 +41,9 @@ from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
 from dure.ports import MetricsPort
 
+if TYPE_CHECKING:
+    from dure.adapters.pki import Authority
+
 MAX_BODY = 8 * 1024 * 1024
 
 
@@ -61,6 +65,7 @@ def create_app(
     samples: MetricsPort | None = None,
     shares: Shares | None = None,
     limits: Limits | None = None,
+    authority: Authority | None = None,
 ) -> App:
     """`pages` are further routes behind the same gate (the dashboard); `hosts` further names of this server.
 
@@ -69,7 +74,7 @@ def create_app(
     pulse = Pulse(backend, samples or MemoryMetrics())
     people = Directory(backend.store)
     keys.introduce(people)
-    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), people, shares)
+    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), people, shares, authority)
     litestar = Litestar(
         [
             *workloads.HANDLERS,

@@ -84,6 +84,7 @@ def welcome(request: Request[Any, Any, Any], subject: str) -> Response[bytes]:
         httponly=True,
         samesite="strict",
         path="/",
+        secure=request.scope["scheme"] == "https",
     )
     return response
 

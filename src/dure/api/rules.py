@@ -108,6 +108,7 @@ RULES: dict[str, Rule] = {
     "DELETE /v1/tokens/{name}": Rule(_OWN, _A),
     "POST /v1/tokens/{name}/rotate": Rule(_OWN, _A),
     "POST /v1/clusters/{name}/join-tokens": Rule(_FLEET, _A),
+    "POST /v1/clusters/{name}/certificates": Rule(_FLEET, _A),
     "POST /v1/agents/{name}/join": Rule(_AGENT),
     "GET /v1/agents/{name}/membership": Rule(_AGENT),
     "GET /v1/agents/{name}/desired": Rule(_AGENT),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from litestar import Request
 
@@ -13,6 +13,9 @@ from dure.api.metrics import Metrics
 from dure.api.people import Directory
 from dure.api.pulse import Pulse
 from dure.api.stream import Stream
+
+if TYPE_CHECKING:
+    from dure.adapters.pki import Authority
 
 STATE_KEY = "service"
 
@@ -26,6 +29,7 @@ class Service:
     metrics: Metrics
     people: Directory
     shares: Shares | None = None
+    authority: Authority | None = None
 
 
 def service_of(request: Request[Any, Any, Any]) -> Service:

@@ -12,6 +12,7 @@ import click
 from dure.cli.state import remove_address, state_option, write_address
 
 if TYPE_CHECKING:
+    from dure.adapters.pki import Authority
     from dure.api.agent_stream import AgentStream
     from dure.plane.desk import Desk
 
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
 @click.option(
     "--grpc-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Key of that certificate."
 )
+@click.option(
+    "--tls/--no-tls", default=False, help="Speak TLS, with certificates of an authority kept in the state folder."
+)
+@click.option(
+    "--agent-certs", is_flag=True, help="Agents on the gRPC port need a certificate of that authority. Needs --tls."
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser.")
 def command(
     state: Path,
@@ -49,6 +56,8 @@ def command(
     grpc_port: int | None,
     grpc_cert: Path | None,
     grpc_key: Path | None,
+    tls: bool,
+    agent_certs: bool,
     open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
@@ -60,6 +69,7 @@ def command(
       dure up
       dure up --state ./demo --port 8000 --speed 1
       dure up --store postgresql://dure@localhost/dure
+      dure up --tls --grpc-port 7421 --agent-certs
       dure up --fleet fleet.yaml --grpc-port 7421 --grpc-cert plane.crt --grpc-key plane.key
     """
     from dure.adapters.redact import guard_logs
@@ -76,9 +86,19 @@ def command(
     with hold(state):
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
         keys = Keys(fetch_token(state / "token"))
-        app = create_app(live.desk, keys, pages=pages(), hosts=[host], samples=live.samples, shares=live.shares)
-        server = Server(app, *open_socket(host, port))
-        agents = _agent_stream(live.desk, host, grpc_port, grpc_cert, grpc_key)
+        authority = _authority(state) if tls else None
+        app = create_app(
+            live.desk,
+            keys,
+            pages=pages(),
+            hosts=[host],
+            samples=live.samples,
+            shares=live.shares,
+            authority=authority,
+        )
+        server = Server(app, *open_socket(host, port), authority)
+        wanted = _grpc_tls(authority, host, grpc_port, grpc_cert, grpc_key, agent_certs)
+        agents = _agent_stream(live.desk, host, grpc_port, wanted)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
@@ -86,7 +106,7 @@ def command(
         live.start()
         try:
             address = server.start()
-            write_address(state, address.url)
+            write_address(state, address.url, authority.bundle if authority else None)
             if address.moved:
                 click.echo(f"Port {address.asked} is taken; using {address.port}.", err=True)
             if agents is not None:
@@ -105,15 +125,38 @@ def command(
     click.echo("Stopped; everything is kept.", err=True)
 
 
-def _agent_stream(
-    desk: Desk, host: str, port: int | None, certificate: Path | None, key: Path | None
-) -> AgentStream | None:
+def _authority(state: Path) -> Authority:
+    from dure.adapters.pki import Authority
+
+    return Authority(state / "tls")
+
+
+def _grpc_tls(
+    authority: Authority | None,
+    host: str,
+    port: int | None,
+    certificate: Path | None,
+    key: Path | None,
+    agent_certs: bool,
+) -> tuple[Path, Path, Path | None] | None:
+    """Certificate, key and the authority that agents need a certificate of."""
     if (certificate is None) != (key is None):
         raise click.UsageError("--grpc-cert and --grpc-key belong together.")
+    if certificate is not None and port is None:
+        raise click.UsageError("--grpc-cert needs --grpc-port.")
+    if agent_certs and authority is None:
+        raise click.UsageError("--agent-certs needs --tls.")
+    clients = authority.bundle if authority is not None and agent_certs else None
+    if certificate is not None and key is not None:
+        return certificate, key, clients
+    return (*authority.server([host])[0], clients) if authority is not None else None
+
+
+def _agent_stream(
+    desk: Desk, host: str, port: int | None, tls: tuple[Path, Path, Path | None] | None
+) -> AgentStream | None:
     if port is None:
-        if certificate is not None:
-            raise click.UsageError("--grpc-cert needs --grpc-port.")
         return None
     from dure.api.agent_stream import AgentStream, Tls
 
-    return AgentStream(desk, host, port, Tls(certificate, key) if certificate and key else None)
+    return AgentStream(desk, host, port, Tls(*tls) if tls else None)

@@ -47,5 +47,10 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True):
         return any(_ORDER.index(one) >= _ORDER.index(role) for one in held)
 
 
+def agent(cluster: str) -> Who:
+    """The agent of a cluster, whose credential was checked."""
+    return Who(f"agent of {cluster}", {}, f"agent:{cluster}")
+
+
 # What the plane decides by itself, with nobody asking.
 PLANE = Who("plane", {EVERY: Role.ADMIN}, "plane")
