@@ -13,7 +13,7 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 
 from dure.adapters.memory.metrics import MemoryMetrics
-from dure.api import login, openapi, problems
+from dure.api import login, openapi, problems, sso
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
@@ -42,6 +42,7 @@ from dure.api.stream import Stream
 from dure.ports import MetricsPort
 
 if TYPE_CHECKING:
+    from dure.adapters.oidc import Relying
     from dure.adapters.pki import Authority
 
 MAX_BODY = 8 * 1024 * 1024
@@ -66,15 +67,17 @@ def create_app(
     shares: Shares | None = None,
     limits: Limits | None = None,
     authority: Authority | None = None,
+    relying: Relying | None = None,
+    admins: Iterable[str] = (),
 ) -> App:
     """`pages` are further routes behind the same gate (the dashboard); `hosts` further names of this server.
 
     `samples` keeps the past for the charts; without one it is kept in memory.
     """
     pulse = Pulse(backend, samples or MemoryMetrics())
-    people = Directory(backend.store)
+    people = Directory(backend.store, admins)
     keys.introduce(people)
-    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), people, shares, authority)
+    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), people, shares, authority, relying)
     litestar = Litestar(
         [
             *workloads.HANDLERS,
@@ -91,6 +94,7 @@ def create_app(
             *tokens.HANDLERS,
             *agents.HANDLERS,
             *login.HANDLERS,
+            *sso.HANDLERS,
             *pages,
         ],
         guards=[guard],
@@ -102,7 +106,7 @@ def create_app(
         state=State({STATE_KEY: service}),
     )
     openapi.document_problems(litestar)
-    return App(Gate(litestar, keys, service.metrics, hosts, limits), litestar, service)  # type: ignore[arg-type]
+    return App(Gate(litestar, keys, service.metrics, hosts, limits, sso=relying is not None), litestar, service)  # type: ignore[arg-type]
 
 
 @contextlib.asynccontextmanager

@@ -115,11 +115,11 @@ class Keys:
     def new_session(self, subject: str = ROOT) -> str:
         shown = base64.urlsafe_b64encode(subject.encode()).decode().rstrip("=")
         body = f"{int(self._wall()) + SESSION_S}.{secrets.token_urlsafe(9)}.{shown}"
-        return f"{body}.{self._signature(body)}"
+        return f"{body}.{self.sign('session', body)}"
 
     def check_session(self, cookie: str) -> Who | None:
         body, _, signature = cookie.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature(body).encode()):
+        if not hmac.compare_digest(signature.encode(), self.sign("session", body).encode()):
             return None
         expiry, _, rest = body.partition(".")
         shown = rest.rpartition(".")[2]
@@ -130,8 +130,9 @@ class Keys:
             return OWNER
         return self._people.find(subject) if self._people else None
 
-    def _signature(self, body: str) -> str:
-        return hmac.new(self._token, f"session.{body}".encode(), hashlib.sha256).hexdigest()
+    def sign(self, purpose: str, body: str) -> str:
+        """A mark that only this Dure, and replicas with the same token file, can make."""
+        return hmac.new(self._token, f"{purpose}.{body}".encode(), hashlib.sha256).hexdigest()
 
 
 def _digest(code: str) -> bytes:

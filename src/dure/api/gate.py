@@ -32,7 +32,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 LOOPBACK_NAMES = frozenset({"localhost"})
 # Agents have credentials of their own, which their routes check.
 AGENTS = "/v1/agents/"
-PUBLIC = frozenset({"/healthz", "/readyz", "/login"})
+PUBLIC = frozenset({"/healthz", "/readyz", "/login", "/login/sso", "/login/sso/back"})
 # Of a path in the audit log; names are shorter, and nobody should fill the log with what they make up.
 _SHOWN = 300
 _TOO_LARGE = "the body is larger than this caller may send"
@@ -55,7 +55,14 @@ class Gate:
     """`hosts` are the names under which the server may be addressed, besides localhost and plain IP addresses."""
 
     def __init__(
-        self, app: App, keys: Keys, metrics: Metrics, hosts: Iterable[str] = (), limits: Limits | None = None
+        self,
+        app: App,
+        keys: Keys,
+        metrics: Metrics,
+        hosts: Iterable[str] = (),
+        limits: Limits | None = None,
+        *,
+        sso: bool = False,
     ) -> None:
         self._app = app
         self._keys = keys
@@ -63,6 +70,7 @@ class Gate:
         self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
         self._cookie = f"{keys.cookie}=".encode()
         self._limits = limits or Limits()
+        self._sso = sso
         self._calls = Buckets(self._limits.rate_per_s, self._limits.burst)
         self._wrong = Buckets(self._limits.wrong_per_s, self._limits.wrong_burst)
 
@@ -90,7 +98,7 @@ class Gate:
                 with acting(found, f"{scope['method']} {scope['path'][:_SHOWN]}"):
                     await self._app(scope, _bounded(receive, self._most_bytes(scope, found)), send_safely)
             else:
-                await _refuse(scope, send_safely, found)
+                await _refuse(scope, send_safely, found, self._sso)
         finally:
             route = scope.get("path_template") or "unknown"
             self._metrics.count(scope["method"], route, status, time.perf_counter() - began)
@@ -186,7 +194,7 @@ def _unauthorised(detail: str) -> problems.Problem:
     )
 
 
-async def _refuse(scope: Scope, send: Send, problem: problems.Problem) -> None:
+async def _refuse(scope: Scope, send: Send, problem: problems.Problem, sso: bool) -> None:
     body, media_type = problems.encode(problem), problems.MEDIA_TYPE.encode()
     headers: list[tuple[bytes, bytes]] = []
     if problem.status == 429:
@@ -194,7 +202,7 @@ async def _refuse(scope: Scope, send: Send, problem: problems.Problem) -> None:
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="dure"'))
         if _wants_page(scope):
-            page = sign_in_page()
+            page = sign_in_page(sso=sso)
             body, media_type = page.body, b"text/html; charset=utf-8"
             headers.append((b"content-security-policy", page.policy))
     headers += [(b"content-type", media_type), (b"content-length", str(len(body)).encode())]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from dure.model.tenant import Role
 from dure.model.token import Token
@@ -23,16 +23,18 @@ TOKEN = "token:"
 
 
 class Directory:
-    """`wall` is real time, `timer` never goes back; both given so that tests own them."""
+    """`admins` are people who may do everything. `wall` is real time, `timer` never goes back; tests own both."""
 
     def __init__(
         self,
         store: StorePort,
+        admins: Iterable[str] = (),
         *,
         wall: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._wall, self._timer = store, wall, timer
+        self._admins = frozenset(admins)
         self._known: dict[str, tuple[float, Token | Who | None]] = {}
         self._lock = threading.Lock()
 
@@ -81,7 +83,6 @@ class Directory:
         grants: dict[str, Role] = {
             one.name: one.roles[name] for one in self._store.list_tenants() if name in one.roles
         }
-        fleet = self._store.fetch_setting(f"role/{name}")
-        if fleet:
-            grants[EVERY] = Role(fleet)
+        if name in self._admins:
+            grants[EVERY] = Role.ADMIN
         return Who(name, grants, subject) if grants else None

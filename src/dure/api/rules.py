@@ -46,6 +46,8 @@ RULES: dict[str, Rule] = {
     "GET /readyz": Rule(_OPEN),
     "GET /login": Rule(_OPEN),
     "POST /login": Rule(_OPEN),
+    "GET /login/sso": Rule(_OPEN),
+    "GET /login/sso/back": Rule(_OPEN),
     "GET /metrics": Rule(_OWN, _V),
     "POST /logout": Rule(_SHARED, _V),
     "POST /v1/login-links": Rule(_SHARED, _V),

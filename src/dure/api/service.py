@@ -15,6 +15,7 @@ from dure.api.pulse import Pulse
 from dure.api.stream import Stream
 
 if TYPE_CHECKING:
+    from dure.adapters.oidc import Relying
     from dure.adapters.pki import Authority
 
 STATE_KEY = "service"
@@ -30,6 +31,7 @@ class Service:
     people: Directory
     shares: Shares | None = None
     authority: Authority | None = None
+    relying: Relying | None = None
 
 
 def service_of(request: Request[Any, Any, Any]) -> Service:

@@ -12,6 +12,7 @@ import click
 from dure.cli.state import remove_address, state_option, write_address
 
 if TYPE_CHECKING:
+    from dure.adapters.oidc import Relying
     from dure.adapters.pki import Authority
     from dure.api.agent_stream import AgentStream
     from dure.plane.desk import Desk
@@ -44,6 +45,15 @@ if TYPE_CHECKING:
 @click.option(
     "--agent-certs", is_flag=True, help="Agents on the gRPC port need a certificate of that authority. Needs --tls."
 )
+@click.option("--oidc-issuer", envvar="DURE_OIDC_ISSUER", help="Let people sign in with this identity provider.")
+@click.option("--oidc-client", envvar="DURE_OIDC_CLIENT", help="The name under which the provider knows this Dure.")
+@click.option(
+    "--oidc-secret-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the secret that belongs to that name.",
+)
+@click.option("--oidc-claim", default="email", show_default=True, help="The claim that names a person.")
+@click.option("--oidc-admin", "admins", multiple=True, help="Name of a person who may do everything; repeatable.")
 @click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser.")
 def command(
     state: Path,
@@ -58,6 +68,11 @@ def command(
     grpc_key: Path | None,
     tls: bool,
     agent_certs: bool,
+    oidc_issuer: str | None,
+    oidc_client: str | None,
+    oidc_secret_file: Path | None,
+    oidc_claim: str,
+    admins: tuple[str, ...],
     open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
@@ -95,6 +110,8 @@ def command(
             samples=live.samples,
             shares=live.shares,
             authority=authority,
+            relying=_relying(oidc_issuer, oidc_client, oidc_secret_file, oidc_claim),
+            admins=admins,
         )
         server = Server(app, *open_socket(host, port), authority)
         wanted = _grpc_tls(authority, host, grpc_port, grpc_cert, grpc_key, agent_certs)
@@ -123,6 +140,17 @@ def command(
             server.stop()
             live.stop()
     click.echo("Stopped; everything is kept.", err=True)
+
+
+def _relying(issuer: str | None, client: str | None, secret: Path | None, claim: str) -> Relying | None:
+    if issuer is None:
+        return None
+    if client is None or secret is None:
+        raise click.UsageError("--oidc-issuer needs --oidc-client and --oidc-secret-file.")
+    from dure.adapters.oidc import Provider, Relying
+    from dure.adapters.redact import know
+
+    return Relying(Provider(issuer, client, know(secret.read_text().strip()), claim))
 
 
 def _authority(state: Path) -> Authority:
