@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from dure.adapters.store.sql import SqlStore
 from dure.model.errors import InvalidInput, Permanent, Temporary
 
-HEAD = "0001"
+HEAD = "0002"
 
 
 def open_store(url: str) -> SqlStore:
