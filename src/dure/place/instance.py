@@ -56,10 +56,6 @@ class Instance(msgspec.Struct, frozen=True):
     def hours(self) -> int:
         return int(self.capacity.shape[1])
 
-    @property
-    def budgeted(self) -> bool:
-        return bool((self.ledger >= 0).any())
-
 
 def instance(
     first: Longs,

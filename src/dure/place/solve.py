@@ -16,10 +16,8 @@ import numpy as np
 from dure.place.exact import solve_exact
 from dure.place.instance import Instance, Longs, instance, spread, total
 from dure.place.plain import plain_insert, plain_regret_order, plain_settle
-from dure.place.solver import Method, Solver
+from dure.place.solver import PLAIN_OPTIONS, Method, Solver
 
-# Up to here plain Python is quicker than loading compiled code.
-PLAIN_OPTIONS = 4000
 DEFAULT = Solver()
 
 

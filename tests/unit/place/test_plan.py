@@ -241,7 +241,7 @@ def test_a_paused_policy_holds_everything_and_says_so() -> None:
 def test_an_unknown_setting_names_the_nearest_valid_one() -> None:
     world = snapshot((record(training()),))
     wrong = msgspec.structs.replace(world, policies=(Policy("p", Verb.PLACE, settings={"horizonh": 3}),))
-    with pytest.raises(InvalidInput, match="Did you mean 'horizon_h'"):
+    with pytest.raises(InvalidInput, match="Did you mean 'horizonH'"):
         place(wrong)
 
 
