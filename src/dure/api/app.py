@@ -16,6 +16,7 @@ from dure.api import login, openapi, problems
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
+from dure.api.insight import Insight
 from dure.api.metrics import Metrics
 from dure.api.pulse import Pulse
 from dure.api.routes import (
@@ -23,9 +24,12 @@ from dure.api.routes import (
     charges,
     defrag,
     documents,
+    finops,
     fleet,
     health,
+    insight,
     journal,
+    ledger,
     policies,
     shadow,
     share,
@@ -61,12 +65,15 @@ def create_app(
     `samples` keeps the past for the charts; without one it is kept in memory.
     """
     pulse = Pulse(backend, samples or MemoryMetrics())
-    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), shares)
+    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), Insight(backend, pulse), shares)
     litestar = Litestar(
         [
             *workloads.HANDLERS,
             *fleet.HANDLERS,
             *charges.HANDLERS,
+            *ledger.HANDLERS,
+            *finops.HANDLERS,
+            *insight.HANDLERS,
             *journal.HANDLERS,
             *shadow.HANDLERS,
             *policies.HANDLERS,

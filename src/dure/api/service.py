@@ -9,6 +9,7 @@ from litestar import Request
 
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
+from dure.api.insight import Insight
 from dure.api.metrics import Metrics
 from dure.api.pulse import Pulse
 from dure.api.stream import Stream
@@ -23,6 +24,7 @@ class Service:
     pulse: Pulse
     stream: Stream
     metrics: Metrics
+    insight: Insight
     shares: Shares | None = None
 
 

@@ -28,13 +28,16 @@ Mask = NDArray[np.bool_]
 class Watched(msgspec.Struct, frozen=True):
     """One series: `thing` is what it is about (alarms of one thing are told together), `drivers` explain it.
 
-    One that is not `tested` only explains others: a burst of users is nobody's fault.
+    One that is not `tested` only explains others: a burst of users is nobody's fault. What is off by less than
+    `least`, or by less than `least_part` of what was expected, does not matter to anybody.
     """
 
     name: str
     thing: str
     drivers: tuple[str, ...] = ()
     tested: bool = True
+    least: float = 0.0
+    least_part: float = 0.0
 
 
 class DetectSettings(msgspec.Struct, frozen=True):
@@ -78,6 +81,7 @@ def detect(
     expected, residuals, doubt = explained(values, watched, quiet, settings.season)
     scores = _scores(residuals, quiet) / doubt
     scores[:, [not one.tested for one in watched]] = 0.0
+    scores[np.abs(values - expected) < _least(expected, watched)] = 0.0
     alarms = _single(scores, quiet, settings) | _creeping(scores, quiet, settings)
     alarms[:quiet] = False
     things = sorted({one.thing for one in watched if one.tested})
@@ -89,6 +93,12 @@ def detect(
         for begin, end in _runs(alarms[:, mine].any(axis=1) | joint, settings.join):
             found.append(_told(thing, mine, (begin, end), alarms, (times, values, expected, scores), watched))
     return tuple(sorted(found, key=lambda one: (one.since_s, one.thing)))
+
+
+def _least(expected: Array, watched: Sequence[Watched]) -> Array:
+    least = np.array([one.least for one in watched])
+    parts = np.array([one.least_part for one in watched])
+    return np.asarray(np.maximum(least, parts * np.abs(expected)))
 
 
 def _scores(residuals: Array, quiet: int) -> Array:
