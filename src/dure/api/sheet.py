@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from litestar import Response
 
-CSV = "text/csv; charset=utf-8"
+CSV = "text/csv"
 
 
 def sheet(items: Iterable[Any], name: str, columns: Sequence[str] = ()) -> Response[str]:

@@ -26,7 +26,7 @@ class Serving(SmallWorld):
 
     def __init__(self, total: float, good: float) -> None:
         super().__init__()
-        self.counted = int(total), int(good)
+        self.counted = math.ceil(total), math.ceil(good)
 
     def status(self) -> FleetStatus:
         service = ServiceStatus("chat", "search", 0.99, "", "", 1, *self.counted)
@@ -92,7 +92,7 @@ def test_nothing_is_claimed_before_there_are_figures() -> None:
 def test_a_day_of_cost_is_foreseen_with_its_range() -> None:
     with watching(100) as client:
         found = client.get("/v1/forecast/cost").json()
-        sheet = client.get("/v1/forecast/cost", params={"csv": "true"}).text
+        sheet = client.get("/v1/forecast/cost/sheet.csv").text
     assert len(found["ahead"]) == 24
     assert found["ahead"][0][1][1] == pytest.approx(5e9, rel=0.01)
     assert sheet.splitlines()[0] == "at_s,value,q10,q50,q90"

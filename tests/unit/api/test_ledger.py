@@ -42,7 +42,7 @@ def test_what_was_paid_is_used_plus_idle_plus_overhead(client: Client, posted: S
 def test_sums_are_by_what_one_asks_for(client: Client, posted: SmallWorld) -> None:
     rows = client.get("/v1/ledger", params={"by": "group,tenant", "tenant": "vision"}).json()["items"]
     assert [(row["by"], row["micros"]) for row in rows] == [({"group": "used", "tenant": "vision"}, 15_000_003)]
-    days = client.get("/v1/ledger", params={"by": "day,group", "csv": "true"})
+    days = client.get("/v1/ledger.csv", params={"by": "day,group"})
     assert days.headers["content-type"].startswith("text/csv")
     assert (
         sum(int(row["micros"]) for row in csv.DictReader(io.StringIO(days.text)) if row["group"] == "paid")
@@ -75,7 +75,7 @@ def test_waste_names_the_dearest_first_with_what_to_do(client: Client, posted: S
 
 
 def test_focus_rows_sum_up_to_what_was_paid(client: Client, posted: SmallWorld) -> None:
-    rows = list(csv.DictReader(io.StringIO(client.get("/v1/focus").text)))
+    rows = list(csv.DictReader(io.StringIO(client.get("/v1/focus.csv").text)))
     assert sum(round(float(row["BilledCost"]) * 1e6) for row in rows) == 30_000_009
     used = next(row for row in rows if row["ResourceName"] == "a")
     assert (used["SubAccountId"], used["ChargeCategory"], used["BillingCurrency"]) == ("vision", "Usage", "KRW")
@@ -108,4 +108,4 @@ def test_a_text_that_looks_like_a_formula_is_disarmed(client: Client, world: Sma
     world.store.commit(
         [], postings=[Posting(HOUR, "seoul-onprem", "h100", Account.USED, "=cmd()", "", "w", 5, 0, _DEVICE_HOUR)]
     )
-    assert "'=cmd()" in client.get("/v1/ledger", params={"by": "tenant", "csv": "true"}).text
+    assert "'=cmd()" in client.get("/v1/ledger.csv", params={"by": "tenant"}).text

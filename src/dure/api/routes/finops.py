@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery
@@ -12,7 +13,7 @@ from litestar.params import FromQuery
 from dure.api.answers import NameFilter, plain
 from dure.api.routes.ledger import postings
 from dure.api.service import service_of
-from dure.api.sheet import sheet
+from dure.api.sheet import CSV, sheet
 from dure.api.window import Since, Until, duration_s, window_of
 from dure.api.window import window as bounds
 from dure.model.units import HOUR_S
@@ -20,7 +21,15 @@ from dure.watch.allocation import allocations
 from dure.watch.focus import COLUMNS, focus_rows
 
 
-@get("/v1/focus", tags=["ledger"])
+class Allocations(msgspec.Struct, frozen=True):
+    """One set for each step of the window."""
+
+    data: tuple[dict[str, dict[str, Any]], ...]
+    code: int = 200
+    status: str = "success"
+
+
+@get("/v1/focus.csv", tags=["ledger"], media_type=CSV)
 async def fetch_focus(
     request: Request[Any, Any, Any], since_s: Since = None, until_s: Until = None, tenant: NameFilter = None
 ) -> Response[str]:
@@ -40,7 +49,7 @@ async def fetch_allocation(
     step: FromQuery[str] = "",
     accumulate: FromQuery[bool] = False,
     includeIdle: FromQuery[bool] = True,  # noqa: N803  # its name at OpenCost
-) -> Response[Any]:
+) -> Response[Allocations]:
     """Allocations as OpenCost's API tells them, for tools that read it. A tenant is a namespace."""
     service = service_of(request)
     begin_s, end_s = window_of(window, service.backend.now())
@@ -54,7 +63,7 @@ async def fetch_allocation(
         mine = [one for one in found if at_s <= one.hour * HOUR_S < until_s]
         sets.append(allocations(mine, fields, at_s, until_s, idle=includeIdle))
         at_s = until_s
-    return plain({"code": 200, "status": "success", "data": sets})
+    return plain(Allocations(tuple(sets)))
 
 
 HANDLERS: list[HTTPRouteHandler] = [fetch_focus, fetch_allocation]

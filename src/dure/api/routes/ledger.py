@@ -13,15 +13,14 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
 from dure.api.answers import NameFilter, Page, plain
-from dure.api.routes.insight import AsCsv
 from dure.api.service import Service, service_of
-from dure.api.sheet import sheet
+from dure.api.sheet import CSV, sheet
 from dure.api.window import Since, Until, window
 from dure.model.errors import InvalidInput
 from dure.model.posting import Account, Posting, added
 from dure.model.units import HOUR_S, Grams, Instant, Micros
 from dure.watch.books import imbalances
-from dure.watch.waste import waste
+from dure.watch.waste import Waste, waste
 
 BY = ("hour", "day", "cluster", "pool", "account", "group", "tenant", "model", "workload")
 
@@ -61,19 +60,11 @@ async def fetch_ledger(
     until_s: Until = None,
     tenant: NameFilter = None,
     cluster: NameFilter = None,
-    csv: AsCsv = False,
-) -> Response[Any]:
+) -> Response[Ledger]:
     """Where the money and the carbon went. Both sides stand on it: leave out the account `paid` before you add up."""
-    fields = tuple(part.strip() for part in by.split(",") if part.strip())
-    for field in fields:
-        if field not in BY:
-            raise InvalidInput(f"cannot sum by '{field}'", remedy=f"Any of: {', '.join(BY)}")
-    service = service_of(request)
+    service, fields = service_of(request), fields_of(by)
     begin_s, end_s = window(service, since_s, until_s)
     found = await asyncio.to_thread(postings, service, begin_s, end_s, tenant, cluster)
-    rows = _rows(found, fields)
-    if csv:
-        return sheet([{**row.by, **_figures(row)} for row in rows], "ledger", fields)
     groups = Counter[str]()
     for one in found:
         groups[one.account.group] += one.micros
@@ -88,22 +79,49 @@ async def fetch_ledger(
             overhead_micros=groups["overhead"],
             # One tenant's lines have no other side.
             imbalances=0 if tenant else len(imbalances(found)),
-            items=rows,
+            items=_rows(found, fields),
         )
     )
 
 
+@get("/v1/ledger.csv", tags=["ledger"], media_type=CSV)
+async def ledger_sheet(
+    request: Request[Any, Any, Any],
+    by: By = "tenant,account",
+    since_s: Since = None,
+    until_s: Until = None,
+    tenant: NameFilter = None,
+    cluster: NameFilter = None,
+) -> Response[str]:
+    service, fields = service_of(request), fields_of(by)
+    found = await asyncio.to_thread(postings, service, *window(service, since_s, until_s), tenant, cluster)
+    return sheet([{**row.by, **_figures(row)} for row in _rows(found, fields)], "ledger", fields)
+
+
 @get("/v1/waste", tags=["ledger"])
 async def list_waste(
-    request: Request[Any, Any, Any], since_s: Since = None, until_s: Until = None, csv: AsCsv = False
-) -> Response[Any]:
+    request: Request[Any, Any, Any], since_s: Since = None, until_s: Until = None
+) -> Response[Page[Waste]]:
     """What was paid for and used by nobody, by pool and cause, the dearest first, with what to do about it."""
     service = service_of(request)
-    found = waste(await asyncio.to_thread(postings, service, *window(service, since_s, until_s)))
-    return sheet(found, "waste") if csv else plain(Page(found))
+    return plain(Page(waste(await asyncio.to_thread(postings, service, *window(service, since_s, until_s)))))
 
 
-HANDLERS: list[HTTPRouteHandler] = [fetch_ledger, list_waste]
+@get("/v1/waste.csv", tags=["ledger"], media_type=CSV)
+async def waste_sheet(request: Request[Any, Any, Any], since_s: Since = None, until_s: Until = None) -> Response[str]:
+    service = service_of(request)
+    return sheet(waste(await asyncio.to_thread(postings, service, *window(service, since_s, until_s))), "waste")
+
+
+HANDLERS: list[HTTPRouteHandler] = [fetch_ledger, ledger_sheet, list_waste, waste_sheet]
+
+
+def fields_of(by: str) -> tuple[str, ...]:
+    fields = tuple(part.strip() for part in by.split(",") if part.strip())
+    for field in fields:
+        if field not in BY:
+            raise InvalidInput(f"cannot sum by '{field}'", remedy=f"Any of: {', '.join(BY)}")
+    return fields
 
 
 def postings(
