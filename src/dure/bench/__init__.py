@@ -30,5 +30,8 @@ BENCHES: dict[str, Entry] = {
     "eta": Entry("dure.bench.eta", "Calibration of expected start and finish on recorded jobs."),
     "failure": Entry("dure.bench.failure", "The plane stopped, a site lost: jobs lost, recovery, extra cost."),
     "gap": Entry("dure.bench.gap", "Distance of the placement solvers to the proven optimum."),
+    "watch": Entry(
+        "dure.bench.watch", "Labelled faults against static thresholds; forecasts against seasonal-naive."
+    ),
     "place": Entry("dure.bench.place", "Money, CO2 and misses over real regions against six baselines."),
 }
