@@ -78,15 +78,19 @@ class SqliteMetrics:
         step = self._resolution(metric, since_s, until_s)
         if step == 0:
             return self._raw(metric, since_s, until_s)
-        parts = []
+        parts, begin_s = [], since_s
+        # The newest steps are not over yet: they are answered by finer ones, the last minutes sample by sample.
+        for finer in [coarse for coarse, _ in reversed(STEPS) if coarse <= step]:
+            mark_s = self._roller.mark(metric.number, finer)
+            parts.extend(self._means(metric, finer, begin_s, min(until_s, mark_s - finer)))
+            begin_s = max(begin_s, mark_s)
+        return cols.joined([*parts, self._raw(metric, begin_s, until_s)])
+
+    def _means(self, metric: Metric, step: int, since_s: Instant, until_s: Instant) -> Iterable[Columns]:
         query = "select at_s, data from rolled where step = ? and metric = ? and at_s between ? and ?"
         for at_s, data in self._db.execute(query, (step, metric.number, since_s, until_s)):
             one = cols.inflate_rolled(data)
-            parts.append(Columns(one.series, np.full(len(one.series), at_s), one.total / one.counts))
-        # The newest steps are not over yet.
-        mark_s = self._roller.mark(metric.number, step)
-        parts.append(self._raw(metric, max(since_s, mark_s), until_s))
-        return cols.joined(parts)
+            yield Columns(one.series, np.full(len(one.series), at_s), one.total / one.counts)
 
     def _raw(self, metric: Metric, since_s: Instant, until_s: Instant) -> Columns:
         query = "select kept, data from piece where metric = ? and low_s <= ? and high_s >= ?"
