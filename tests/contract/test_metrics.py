@@ -22,7 +22,6 @@ from dure.model.units import DAY_S, HOUR_S
 from dure.ports import MetricsPort
 from lab.prometheus import Prometheus
 
-
 # Memory keeps a bounded ring of samples and no means.
 WITH_MEANS = ("sqlite", pytest.param("prometheus", marks=pytest.mark.lab))
 

@@ -78,7 +78,8 @@ class SqliteMetrics:
         step = self._resolution(metric, since_s, until_s)
         if step == 0:
             return self._raw(metric, since_s, until_s)
-        parts, begin_s = [], since_s
+        parts: list[Columns] = []
+        begin_s = since_s
         # The newest steps are not over yet: they are answered by finer ones, the last minutes sample by sample.
         for finer in [coarse for coarse, _ in reversed(STEPS) if coarse <= step]:
             mark_s = self._roller.mark(metric.number, finer)
