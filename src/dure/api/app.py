@@ -61,7 +61,7 @@ def create_app(
     `samples` keeps the past for the charts; without one it is kept in memory.
     """
     pulse = Pulse(backend, samples or MemoryMetrics())
-    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), shares)
+    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse, backend.store, shares), shares)
     litestar = Litestar(
         [
             *workloads.HANDLERS,

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
+from dure.adapters.tracing import span
 from dure.api import problems
 from dure.api.auth import Keys
 from dure.api.login import sign_in_page
@@ -70,7 +71,8 @@ class Gate:
         try:
             refusal = self._refusal(scope)
             if refusal is None:
-                await self._app(scope, receive, send_safely)
+                with span("api.request", method=scope["method"]):
+                    await self._app(scope, receive, send_safely)
             else:
                 await _refuse(scope, send_safely, refusal)
         finally:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from dure.cli.monitoring import Wanted, monitoring_options, opened
 from dure.cli.state import remove_address, state_option, write_address
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--grpc-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Key of that certificate."
 )
+@monitoring_options
 @click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser.")
 def command(
     state: Path,
@@ -49,6 +52,8 @@ def command(
     grpc_port: int | None,
     grpc_cert: Path | None,
     grpc_key: Path | None,
+    prometheus: str,
+    scrape: tuple[str, ...],
     open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
@@ -60,8 +65,10 @@ def command(
       dure up
       dure up --state ./demo --port 8000 --speed 1
       dure up --store postgresql://dure@localhost/dure
+      dure up --speed 1 --prometheus http://localhost:9090 --scrape http://localhost:9400/metrics
       dure up --fleet fleet.yaml --grpc-port 7421 --grpc-cert plane.crt --grpc-key plane.key
     """
+    from dure.adapters.tracing import from_environment
     from dure.api.app import create_app
     from dure.api.auth import Keys, fetch_token
     from dure.api.server import Server, open_socket
@@ -70,11 +77,13 @@ def command(
     from dure.embedded.live import LiveFleet
     from dure.web.pages import pages
 
+    from_environment("dure")
     fleet, catalogue = fleet_and_catalogue(fleet_file)
-    with hold(state):
+    with hold(state), ExitStack() as stack:
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
+        samples = stack.enter_context(opened(Wanted(prometheus, scrape), live))
         keys = Keys(fetch_token(state / "token"))
-        app = create_app(live.desk, keys, pages=pages(), hosts=[host], samples=live.samples, shares=live.shares)
+        app = create_app(live.desk, keys, pages=pages(), hosts=[host], samples=samples, shares=live.shares)
         server = Server(app, *open_socket(host, port))
         agents = _agent_stream(live.desk, host, grpc_port, grpc_cert, grpc_key)
         stop = threading.Event()
@@ -99,6 +108,7 @@ def command(
             if agents is not None:
                 agents.stop()
             server.stop()
+            stack.close()
             live.stop()
     click.echo("Stopped; everything is kept.", err=True)
 

@@ -1,16 +1,13 @@
 """Names of other people's metrics as Dure's own signals: DCGM exporter, vLLM, kube-state-metrics.
 
-Collectors hand every scrape through `ours`. Units become base units (seconds, bytes, ratios), labels become Dure's
-(`node`, `device`, `slice`, `namespace`, `pod`, `model`). A metric that no rule here knows is left out: the store is
-for what somebody looks at. Pure; one look-up for each sample.
+Readers of scrapes ask `signal_of` once for each series. Units become base units (seconds, bytes, ratios), labels
+become Dure's (`node`, `device`, `slice`, `namespace`, `pod`, `model`). A metric that no rule here knows is left
+out: the store is for what somebody looks at. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
-
-from dure.model.sample import Sample
 
 Layer = Literal["hardware", "software", "cluster"]
 _MIB = 1024.0 * 1024.0
@@ -88,20 +85,10 @@ _LABELS = {
 _DROPPED = frozenset({"pci_bus_id", "engine", "job", "instance", "endpoint", "service", "prometheus"})
 
 
-def ours(samples: Iterable[Sample]) -> Iterator[Sample]:
-    """The samples that a rule knows, renamed, in base units, with Dure's labels."""
-    translated: dict[int, dict[str, str]] = {}
-    held: list[dict[str, str]] = []
-    for sample in samples:
-        rule = RULES.get(sample.name)
-        if rule is None:
-            continue
-        # Readers share one dictionary among the samples of a series, so it is translated once.
-        labels = translated.get(id(sample.labels))
-        if labels is None:
-            labels = translated[id(sample.labels)] = _translated(sample.labels)
-            held.append(sample.labels)
-        yield Sample(rule.name, labels, sample.at_s, sample.value * rule.factor)
+def signal_of(name: str, labels: dict[str, str]) -> tuple[str, dict[str, str], float] | None:
+    """Name and labels of the signal that a foreign series is, and what its values are multiplied by."""
+    rule = RULES.get(name)
+    return None if rule is None else (rule.name, _translated(labels), rule.factor)
 
 
 def layer_of(name: str) -> Layer | None:
@@ -124,3 +111,4 @@ def _translated(labels: dict[str, str]) -> dict[str, str]:
 
 
 _LAYERS: dict[str, Layer] = {rule.name: rule.layer for rule in RULES.values()}
+SIGNALS = tuple(sorted(_LAYERS))

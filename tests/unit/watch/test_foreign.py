@@ -6,7 +6,7 @@ import pytest
 
 from dure.adapters.metrics.exposition import Reader
 from dure.model.sample import Sample
-from dure.watch.foreign import layer_of, ours
+from dure.watch.foreign import layer_of, signal_of
 
 DCGM = """# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge
@@ -23,7 +23,7 @@ EXPORTED = (
 
 
 def read(text: str) -> list[Sample]:
-    return list(ours(Reader().read(text, 1.0)))
+    return Reader(signal_of).read(text, 1.0)
 
 
 def test_hardware_counters_come_in_base_units_with_node_device_and_slice() -> None:

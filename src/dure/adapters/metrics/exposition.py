@@ -9,6 +9,7 @@ read refuses the scrape, as Prometheus does; an OpenMetrics page without its end
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from dure.model.errors import InvalidInput
@@ -27,14 +28,24 @@ _ESCAPES = {"n": "\n", '"': '"', "\\": "\\"}
 
 
 class Series(NamedTuple):
+    """`name` is empty for a series that nobody wants."""
+
     name: str
     labels: dict[str, str]
+    factor: float = 1.0
+
+
+Rename = Callable[[str, dict[str, str]], tuple[str, dict[str, str], float] | None]
 
 
 class Reader:
-    """Remembers how series are written. One for each thread that scrapes."""
+    """Remembers how series are written. One for each thread that scrapes.
 
-    def __init__(self) -> None:
+    `rename` is asked once for each series: its other name, labels and factor, or None to leave it out.
+    """
+
+    def __init__(self, rename: Rename | None = None) -> None:
+        self._rename = rename
         self._series: dict[str, Series] = {}
 
     def read(self, text: str, at_s: Instant, content_type: str = "") -> list[Sample]:
@@ -56,6 +67,8 @@ class Reader:
                 series, rest = self._learn(line, number)
             elif is_open and "#" in rest:
                 rest = rest[: rest.index("#")]
+            if not series.name:
+                continue
             parts = rest.split()
             try:
                 if "_" in parts[0]:  # Python reads 1_000, Prometheus does not
@@ -64,6 +77,8 @@ class Reader:
                 when_s = at_s if len(parts) == 1 else _time(parts, is_open)
             except (ValueError, IndexError):
                 raise _unreadable(number, line) from None
+            if series.factor != 1.0:
+                value *= series.factor
             found.append(Sample(series.name, series.labels, when_s, value))
         if is_open and not ended:
             raise InvalidInput("the page ends without '# EOF': it was cut off", remedy="Scrape it again.")
@@ -75,6 +90,9 @@ class Reader:
             raise _unreadable(number, line)
         labels = _labels(matched[2], number, line) if matched[2] else {}
         series = Series(matched[1], labels)
+        if self._rename is not None:
+            renamed = self._rename(*series[:2])
+            series = Series(*renamed) if renamed else Series("", {})
         if len(self._series) >= MOST_SERIES:
             self._series.clear()
         self._series[matched[0]] = series

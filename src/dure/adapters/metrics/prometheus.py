@@ -25,6 +25,8 @@ RAW_S: Seconds = 6 * HOUR_S
 LONGEST_S: Seconds = 400 * DAY_S
 PATIENCE_S: Seconds = 30.0
 BATCH = 5_000
+# A clock that runs behind makes every sample too old; then the search for the others ends here.
+MOST_REFUSED = 200
 _Labels = tuple[tuple[str, str], ...]
 
 
@@ -59,8 +61,18 @@ class PrometheusMetrics:
     def write_samples(self, samples: Iterable[Sample]) -> None:
         """What is not newer than its series' last sample is dropped, here or by the server."""
         news = [sample for sample in samples if self._is_news(sample)]
-        for begin in range(0, len(news), BATCH):
-            self._send(news[begin : begin + BATCH])
+        refused = 0
+        waiting = [news[begin : begin + BATCH] for begin in range(0, len(news), BATCH)]
+        while waiting and refused < MOST_REFUSED:
+            some = waiting.pop()
+            if self._taken(some):
+                continue
+            # The server has newer samples of some series (we were restarted) and may have taken none of these:
+            # those that are news are found by halves.
+            refused += 1
+            if len(some) > 1:
+                half = len(some) // 2
+                waiting += [some[half:], some[:half]]
 
     def _is_news(self, sample: Sample) -> bool:
         key = (sample.name, tuple(sorted(sample.labels.items())))
@@ -69,17 +81,13 @@ class PrometheusMetrics:
         self._last[key] = sample.at_s
         return True
 
-    def _send(self, samples: Sequence[Sample]) -> None:
-        answer = self._ask("POST", "/api/v1/write", content=remote_write.body(samples), headers=remote_write.HEADERS)
-        if answer.status_code < 300:
-            return
-        if answer.status_code != 400:
+    def _taken(self, samples: Sequence[Sample]) -> bool:
+        """False when the server says that samples are too old or there already."""
+        content = remote_write.body(samples)
+        answer = self._ask("POST", "/api/v1/write", content=content, headers=remote_write.HEADERS)
+        if answer.status_code >= 300 and answer.status_code != 400:
             raise self._wrong(answer)
-        # The server has newer samples of some series (we were restarted) and took none: find those that are news.
-        if len(samples) > 1:
-            half = len(samples) // 2
-            self._send(samples[:half])
-            self._send(samples[half:])
+        return answer.status_code != 400
 
     def _raw(self, name: str, since_s: Instant, until_s: Instant) -> Iterable[Sample]:
         """A range selector alone answers samples as they are. It leaves out its left end, hence one ms more."""

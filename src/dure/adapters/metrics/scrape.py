@@ -19,7 +19,7 @@ from dure.model.errors import DureError, InvalidInput, Temporary
 from dure.model.sample import Sample
 from dure.model.units import Instant, Seconds
 from dure.ports import MetricsPort
-from dure.watch.foreign import ours
+from dure.watch.foreign import signal_of
 
 EVERY_S: Seconds = 15.0
 PATIENCE_S: Seconds = 10.0
@@ -47,7 +47,7 @@ class Scraper:
         self._targets = tuple(targets)
         self._store, self._now, self._timer = store, now, timer
         self._http = http or httpx.Client(timeout=PATIENCE_S, trust_env=False, headers={"accept": ACCEPT})
-        self._readers = {target: Reader() for target in targets}
+        self._readers = {target: Reader(signal_of) for target in targets}
         self._silent: set[str] = set()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scrape", daemon=True)
@@ -70,7 +70,7 @@ class Scraper:
         at_s, began = self._now(), self._timer()
         labels = {"target": target}
         try:
-            found = list(ours(self._fetch(target, at_s)))
+            found = self._fetch(target, at_s)
             self._silent.discard(target)
         except (httpx.HTTPError, DureError) as error:
             found = []

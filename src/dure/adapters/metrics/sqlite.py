@@ -12,16 +12,16 @@ one of the same moment.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from dure.adapters.metrics import columns as cols
-from dure.adapters.metrics.catalogue import Known, Metric
+from dure.adapters.metrics.catalogue import Fresh, Known, Metric
 from dure.adapters.metrics.columns import Columns
 from dure.adapters.metrics.rolling import RAW_S, STEPS, Roller
 from dure.adapters.metrics.tables import prepare
@@ -124,7 +124,8 @@ class SqliteMetrics:
         with self._lock:
             try:
                 self._db.execute("begin immediate")
-                taken = self._known.take(samples, self._register)
+                taken = self._known.take(samples)
+                self._register(self._known.fresh())
                 for metric, part in taken:
                     self._db.execute(
                         "insert into piece (metric, low_s, high_s, count, kept, data) values (?, ?, ?, ?, 0, ?)",
@@ -137,23 +138,18 @@ class SqliteMetrics:
                 self._load()
                 raise Temporary(f"samples were not written: {error}", where=str(self._path)) from error
 
-    def _register(self, name: str, labels: tuple[tuple[str, str], ...]) -> tuple[int, int]:
-        """Numbers for a new series and, if need be, its metric."""
-        known = self._known.metrics.get(name)
-        metric = (
-            known.number if known else self._db.execute("insert into metric (name) values (?)", (name,)).lastrowid
-        )
-        row = self._db.execute("insert into series (metric, labels) values (?, ?)", (metric, json.dumps(labels)))
-        assert metric is not None
-        assert row.lastrowid is not None
-        return metric, row.lastrowid
+    def _register(self, fresh: Fresh) -> None:
+        """Series that were seen for the first time, and their metrics."""
+        self._db.executemany("insert into metric (id, name) values (?, ?)", fresh.metrics)
+        rows = ((number, metric, msgspec.json.encode(labels).decode()) for number, metric, labels in fresh.series)
+        self._db.executemany("insert into series (id, metric, labels) values (?, ?, ?)", rows)
 
     def _load(self) -> None:
         """Which series there are and how far each goes: what is rolled up is before the mark of its metric."""
         self._known = known = Known()
         query = "select m.id, m.name, s.id, s.labels from series s join metric m on m.id = s.metric"
         for metric, name, number, labels in self._db.execute(query):
-            known.add(metric, name, number, tuple((key, value) for key, value in json.loads(labels)))
+            known.add(metric, name, number, tuple((key, value) for key, value in msgspec.json.decode(labels)))
         for metric in known.metrics.values():
             metric.closed_s = self._roller.mark(metric.number, STEPS[0][0])
         for (data,) in self._db.execute("select data from piece where kept = 0 order by id"):
