@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from lab.build import lacking
 from lab.prometheus import Prometheus
 
 # `make test` draws the same examples every time, so that a red run means a changed program;
@@ -40,6 +41,8 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """A real Prometheus that scrapes nothing and takes remote writes; names of series are the tests' own."""
+    if lacking(["prometheus"]):
+        pytest.skip("Prometheus is not built; `python -m lab build prometheus promtool` builds it")
     with Prometheus(tmp_path_factory.mktemp("prometheus"), {}) as server:
         yield server
 
