@@ -31,6 +31,7 @@ from dure.api.routes import (
     finops,
     fleet,
     health,
+    insight,
     journal,
     ledger,
     policies,
@@ -80,9 +81,17 @@ def create_app(
     pulse = Pulse(backend, samples or MemoryMetrics())
     people = Directory(backend.store, admins)
     keys.introduce(people)
-    insight = Insight(backend, pulse)
     service = Service(
-        backend, keys, pulse, Stream(backend), Metrics(pulse), people, insight, shares, authority, relying
+        backend,
+        keys,
+        pulse,
+        Stream(backend),
+        Metrics(pulse, backend.store, shares),
+        people,
+        Insight(backend, pulse),
+        shares,
+        authority,
+        relying,
     )
     litestar = Litestar(
         [

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from dure.cli.monitoring import Wanted, monitoring_options, opened
 from dure.cli.state import remove_address, state_option, write_address
 from dure.files.params import SEED, FiniteRange
 
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 )
 @click.option("--oidc-claim", default="email", show_default=True, help="The claim that names a person.")
 @click.option("--oidc-admin", "admins", multiple=True, help="Name of a person who may do everything; repeatable.")
+@monitoring_options
 @click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser.")
 def command(
     state: Path,
@@ -80,6 +83,8 @@ def command(
     oidc_secret_file: Path | None,
     oidc_claim: str,
     admins: tuple[str, ...],
+    prometheus: str,
+    scrape: tuple[str, ...],
     open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
@@ -92,9 +97,11 @@ def command(
       dure up --state ./demo --port 8000 --speed 1
       dure up --store postgresql://dure@localhost/dure
       dure up --tls --grpc-port 7421 --agent-certs
+      dure up --speed 1 --prometheus http://localhost:9090 --scrape http://localhost:9400/metrics
       dure up --fleet fleet.yaml --grpc-port 7421 --grpc-cert plane.crt --grpc-key plane.key
     """
     from dure.adapters.redact import guard_logs
+    from dure.adapters.tracing import from_environment
     from dure.api.app import create_app
     from dure.api.auth import Keys, fetch_token
     from dure.api.server import Server, open_socket
@@ -109,9 +116,11 @@ def command(
         raise click.UsageError("--agent-certs needs --tls.")
     relying = _relying(oidc_issuer, oidc_client, oidc_secret_file, oidc_claim)
     guard_logs()
+    from_environment("dure")
     fleet, catalogue = fleet_and_catalogue(fleet_file)
-    with hold(state):
+    with hold(state), ExitStack() as stack:
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
+        samples = stack.enter_context(opened(Wanted(prometheus, scrape), live))
         keys = Keys(fetch_token(state / "token"))
         authority = _authority(state) if tls else None
         app = create_app(
@@ -119,7 +128,7 @@ def command(
             keys,
             pages=pages(),
             hosts=[host],
-            samples=live.samples,
+            samples=samples,
             shares=live.shares,
             authority=authority,
             relying=relying,
@@ -150,6 +159,7 @@ def command(
             if agents is not None:
                 agents.stop()
             server.stop()
+            stack.close()
             live.stop()
     click.echo("Stopped; everything is kept.", err=True)
 
