@@ -64,7 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = commands.add_parser("build", help="build what is missing in the cache")
     names = [artifact.name for artifact in ARTIFACTS]
-    command.add_argument("artifact", nargs="*", metavar="ARTIFACT", help=f"any of {', '.join(names)}; all when none")
+    told = f"any of {', '.join(names)}; without one, all that `make test` needs"
+    command.add_argument("artifact", nargs="*", metavar="ARTIFACT", help=told)
     command.add_argument("--if-go", action="store_true", help="quietly; without Go, say so in one line and succeed")
     command.set_defaults(run=build)
     for name, run, told in (
