@@ -47,6 +47,8 @@ class Prometheus:
             f"--config.file={settings}",
             f"--storage.tsdb.path={folder / 'data'}",
             f"--web.listen-address={LOOPBACK}:{self._port}",
+            # Tests may also write samples themselves, with times of their own.
+            "--web.enable-remote-write-receiver",
             "--log.level=warn",
         ]
         self._process = Component(PROMETHEUS, argv, folder / "prometheus.log", self._ready)
