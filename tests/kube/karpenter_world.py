@@ -1,5 +1,7 @@
 """The same pods for the real Karpenter and for Dure's node planner, on two clusters of one lab.
 
+    python -m tests.kube.karpenter_world --seeds 2,3,4 --pods 60       about five minutes for each seed
+
 Used by the Karpenter tests. Both may buy the same types at the same prices; both lose to the kubelet what Karpenter's
 KWOK provider takes. Karpenter acts by itself; Dure's keeper is turned until it has nothing left to do. The price of
 either is read from the nodes that stand in the cluster, after the real scheduler has bound every pod.
@@ -7,8 +9,11 @@ either is read from the nodes that stand in the cluster, after the real schedule
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import json
 import random
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
@@ -33,6 +38,8 @@ from lab.karpenter import (
     node_class_reference,
     offer,
 )
+from lab.lab import Lab
+from lab.progress import say
 from lab.rest import Json
 from tests.kube.world import api_of
 
@@ -50,6 +57,19 @@ class Side(msgspec.Struct, frozen=True):
     usd_per_h: float
     nodes: int
     bound: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One mix of pods: what Dure planned, what stood first, and what was left after half of the pods had gone."""
+
+    seed: int
+    pods: int
+    planned: float
+    karpenter: Side
+    dure: Side
+    karpenter_then: Side
+    dure_then: Side
+    dure_would_still_save: float
 
 
 class Arena:
@@ -117,6 +137,20 @@ def arena(karpenters: Cluster, ours: Cluster) -> Iterator[Arena]:
     with Karpenter(karpenters, types_of(pool)), api_of(karpenters) as one, api_of(ours) as other:
         karpenters.apply(node_class(), node_pool())
         yield Arena(karpenters, ours, (one, other), pool)
+
+
+def compare(karpenters: Cluster, ours: Cluster, seed: int, pods: int) -> Row:
+    """Give both the same pods, then half of them."""
+    with arena(karpenters, ours) as both:
+        many = mix(seed, pods)
+        pods = both.give(many)
+        planned = both.planned(pods)
+        theirs, mine = both.karpenter_settles(pods), both.ours_settles(pods)
+        say(f"karpenter: seed {seed}, {pods} pods: Karpenter {theirs.usd_per_h}, Dure {mine.usd_per_h} USD/h")
+        left = both.give({shape: count // 2 for shape, count in many.items()})
+        then, mine_then = both.karpenter_settles(left, calm_s=CALM_S), both.ours_settles(left)
+        say(f"karpenter: seed {seed}, {left} pods: Karpenter {then.usd_per_h}, Dure {mine_then.usd_per_h} USD/h")
+        return Row(seed, pods, planned, theirs, mine, then, mine_then, both.still_to_save())
 
 
 def market() -> Pool:
@@ -206,3 +240,21 @@ def side(nodes: Sequence[Node]) -> Side:
     mine = [node for node in nodes if node.pool == NAME]
     price = sum(node.offer.price for node in mine) / 1e6
     return Side(round(price, 4), len(mine), sum(len(node.pods) for node in mine))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compare Dure's node planner with the real Karpenter.")
+    parser.add_argument("--seeds", default="2,3,4", help="mixes of pods, comma separated")
+    parser.add_argument("--pods", type=int, default=60)
+    options = parser.parse_args()
+    worse = 0
+    for seed in map(int, options.seeds.split(",")):
+        with Lab(["karpenter", "dure"]) as lab:
+            row = compare(lab["karpenter"], lab["dure"], seed, options.pods)
+        print(json.dumps(msgspec.to_builtins(row)), flush=True)
+        worse += row.dure_then.usd_per_h > row.karpenter_then.usd_per_h
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,7 +6,7 @@ import pytest
 
 from lab.fixtures import LabFactory
 from lab.karpenter import PARTS
-from tests.kube.karpenter_world import CALM_S, arena, mix
+from tests.kube.karpenter_world import arena, compare, mix
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.parts(*PARTS)]
 
@@ -27,18 +27,10 @@ def test_dure_buys_no_dearer_than_karpenter_and_the_scheduler_binds_every_pod(la
 @pytest.mark.parametrize("seed", [2, 3, 4])
 def test_after_pods_went_dure_consolidates_at_least_as_far(lab_factory: LabFactory, seed: int) -> None:
     lab = lab_factory(["karpenter", "dure"])
-    with arena(lab["karpenter"], lab["dure"]) as both:
-        many = mix(seed, pods=60)
-        pods = both.give(many)
-        planned = both.planned(pods)
-        first = both.karpenter_settles(pods), both.ours_settles(pods)
-        pods = both.give({shape: count // 2 for shape, count in many.items()})
-        then = both.karpenter_settles(pods, calm_s=CALM_S), both.ours_settles(pods)
-        still = both.still_to_save()
-    print(f"seed {seed}: Karpenter {first[0]}, then {then[0]}, of which Dure would save {still:.2f} more")
-    print(f"seed {seed}: Dure planned {planned:.2f}, has {first[1]}, then {then[1]}")
-    assert planned <= first[0].usd_per_h
-    assert first[1].usd_per_h <= first[0].usd_per_h
-    assert then[0].usd_per_h < first[0].usd_per_h, "Karpenter did consolidate"
-    assert then[1].usd_per_h <= then[0].usd_per_h
-    assert then[1].bound == pods
+    row = compare(lab["karpenter"], lab["dure"], seed, pods=60)
+    print(row)
+    assert row.planned <= row.karpenter.usd_per_h
+    assert row.dure.usd_per_h <= row.karpenter.usd_per_h
+    assert row.karpenter_then.usd_per_h < row.karpenter.usd_per_h, "Karpenter did consolidate"
+    assert row.dure_then.usd_per_h <= row.karpenter_then.usd_per_h
+    assert row.dure_then.bound == row.karpenter_then.bound
