@@ -2,8 +2,8 @@
 
 Used by the node keeper. A plan may count on room that the scheduler then gives to another pod, so that a node has to
 be bought again, and the same plan would look worthwhile again, for ever. Remembered for one demand (the shapes of all
-pods): the prices from which giving back was begun. Invariant: with an unchanged demand it is begun a bounded number of
-times, and not from the lowest price that was reached once it has failed from there.
+pods): the prices from which giving back was begun. Invariant: with an unchanged demand it is begun a bounded number
+of times, and not from the lowest price that was reached once it has failed from there.
 """
 
 from __future__ import annotations
