@@ -101,7 +101,7 @@ def _render(
     diff: bool,
     kubeconfig: Path | None,
     context: str,
-    plane: str,
+    plane: str | None,
     image: str,
     **rest: str,
 ) -> None:
