@@ -6,6 +6,7 @@ import difflib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 from sqlalchemy import Connection, Engine, Select, func, select
@@ -40,7 +41,12 @@ from dure.model.who import PLANE
 from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import NO_SETTINGS, Change, Charge
 
+if TYPE_CHECKING:
+    from dure.adapters.store.bus import Bus
+
 _LEADER = "leader"
+# Other replicas hear of it when this transaction is committed.
+NOTIFY = "NOTIFY dure_news"
 # Looking for a similar name must not cost more than the answer is worth.
 _NAMES_COMPARED = 500
 
@@ -52,15 +58,22 @@ class SqlStore:
         self._listeners: list[Callable[[], None]] = []
         self._fresh = freshness_of(engine)
         self._joined = threading.local()
+        self._bus: Bus | None = None
 
     def close(self) -> None:
+        if self._bus is not None:
+            self._bus.close()
         if self._fresh is not None:
             self._fresh.close()
         self.engine.dispose()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Wake `listener` after every commit of this process that wrote an event."""
+        """Wake `listener` after every commit that wrote an event; on PostgreSQL also those of other processes."""
         self._listeners.append(listener)
+        if self._bus is None and self.engine.dialect.name == "postgresql":
+            from dure.adapters.store.bus import Bus
+
+            self._bus = Bus(self.engine, self._wake)
         return lambda: self._listeners.remove(listener)
 
     @contextmanager
@@ -377,6 +390,8 @@ class SqlStore:
             db.execute(t.journal.insert(), rows)
         if events:
             db.execute(t.events.insert(), [{"tenant": one.tenant, "body": encode(one)} for one in events])
+            if db.dialect.name == "postgresql":
+                db.exec_driver_sql(NOTIFY)
         return rows
 
     def _wake(self) -> None:
