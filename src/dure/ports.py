@@ -19,6 +19,7 @@ from dure.model.defrag import DefragWish
 from dure.model.event import Event
 from dure.model.membership import Membership
 from dure.model.policy import Policy
+from dure.model.posting import Posting
 from dure.model.report import Desired, Observed, Report
 from dure.model.sample import Sample
 from dure.model.tariff import CarbonSeries, Tariff
@@ -193,12 +194,13 @@ class StorePort(Protocol):
         entries: Sequence[JournalEntry] = (),
         events: Sequence[Event] = (),
         settings: Mapping[str, str] = NO_SETTINGS,
+        postings: Sequence[Posting] = (),
         token: int | None = None,
     ) -> tuple[str, ...]:
         """All in one transaction. A change whose record moved on is left out whole; answers those uids.
 
-        `seq` of entries and events is given by the store; `settings` are written over. With a `token` that is no
-        longer the newest nothing is written and `Conflict` is raised.
+        `seq` of entries and events is given by the store; `settings` are written over and `postings` added to
+        those of the same key. With a `token` that is no longer the newest nothing is written and `Conflict` raised.
         """
         ...
 
@@ -210,6 +212,12 @@ class StorePort(Protocol):
 
     def list_charges(self, since_day: int, until_day: int) -> tuple[Charge, ...]:
         """Sums by day, tenant and cluster for days since <= day < until; a day is `at_s // 86400`."""
+        ...
+
+    def list_ledger(
+        self, since_hour: int, until_hour: int, *, tenant: str | None = None, cluster: str | None = None
+    ) -> tuple[Posting, ...]:
+        """Postings of the hours since <= hour < until by key; an hour is `at_s // 3600`."""
         ...
 
     def write_report(self, report: Report) -> None:

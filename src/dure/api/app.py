@@ -17,6 +17,7 @@ from dure.api import login, openapi, problems, sso
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
+from dure.api.insight import Insight
 from dure.api.limits import Limits
 from dure.api.metrics import Metrics
 from dure.api.people import Directory
@@ -27,9 +28,12 @@ from dure.api.routes import (
     charges,
     defrag,
     documents,
+    finops,
     fleet,
     health,
+    insight,
     journal,
+    ledger,
     policies,
     shadow,
     share,
@@ -77,12 +81,26 @@ def create_app(
     pulse = Pulse(backend, samples or MemoryMetrics())
     people = Directory(backend.store, admins)
     keys.introduce(people)
-    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), people, shares, authority, relying)
+    service = Service(
+        backend,
+        keys,
+        pulse,
+        Stream(backend),
+        Metrics(pulse, backend.store, shares),
+        people,
+        Insight(backend, pulse),
+        shares,
+        authority,
+        relying,
+    )
     litestar = Litestar(
         [
             *workloads.HANDLERS,
             *fleet.HANDLERS,
             *charges.HANDLERS,
+            *ledger.HANDLERS,
+            *finops.HANDLERS,
+            *insight.HANDLERS,
             *journal.HANDLERS,
             *shadow.HANDLERS,
             *policies.HANDLERS,

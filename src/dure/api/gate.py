@@ -15,6 +15,7 @@ from typing import Any
 from litestar.exceptions import ClientException
 
 from dure.adapters.acting import acting
+from dure.adapters.tracing import span
 from dure.api import problems
 from dure.api.auth import ROOT, Keys
 from dure.api.caller import NOBODY, SCOPE_KEY
@@ -95,7 +96,8 @@ class Gate:
             found = self._within_limits(scope)
             if isinstance(found, Who):
                 scope[SCOPE_KEY] = found
-                with acting(found, f"{scope['method']} {scope['path'][:_SHOWN]}"):
+                doing = f"{scope['method']} {scope['path'][:_SHOWN]}"
+                with acting(found, doing), span("api.request", method=scope["method"]):
                     await self._app(scope, _bounded(receive, self._most_bytes(scope, found)), send_safely)
             else:
                 await _refuse(scope, send_safely, found, self._sso)

@@ -14,10 +14,13 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dure.api.backend import Shares
+from dure.api.figures import JournalCollector, NodeCollector, ServingCollector, ShareCollector, WeightCollector
 from dure.api.pulse import Pulse
 from dure.model.answer import ClusterStatus, FleetStatus
 from dure.model.units import MICROS
 from dure.model.workload import Phase, WorkloadRecord
+from dure.ports import StorePort
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10)
 _Figure: TypeAlias = Callable[[ClusterStatus], float | None]
@@ -25,7 +28,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class Metrics:
-    def __init__(self, pulse: Pulse) -> None:
+    def __init__(self, pulse: Pulse, store: StorePort | None = None, shares: Shares | None = None) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "dure_serve_requests_total", "Answered requests.", ("method", "route", "status"), registry=self._registry
@@ -36,6 +39,12 @@ class Metrics:
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._timers: dict[str, Histogram] = {}
         self._registry.register(_FleetCollector(pulse))
+        self._registry.register(NodeCollector(pulse))
+        if store is not None:
+            for collector in (ServingCollector(store), JournalCollector(store), WeightCollector(store)):
+                self._registry.register(collector)
+        if shares is not None:
+            self._registry.register(ShareCollector(shares))
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Called for every request, hence the children kept at hand."""

@@ -9,6 +9,7 @@ from litestar import Request
 
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
+from dure.api.insight import Insight
 from dure.api.metrics import Metrics
 from dure.api.people import Directory
 from dure.api.pulse import Pulse
@@ -29,6 +30,7 @@ class Service:
     stream: Stream
     metrics: Metrics
     people: Directory
+    insight: Insight
     shares: Shares | None = None
     authority: Authority | None = None
     relying: Relying | None = None

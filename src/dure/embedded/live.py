@@ -22,6 +22,7 @@ from dure.adapters.memory.stream import arrivals, small_services, standing
 from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.store import SqlStore, open_store
 from dure.adapters.store.clock import DatabaseClock
+from dure.adapters.tracing import span
 from dure.agent.identity import fetch_identity
 from dure.embedded.demo import Stage
 from dure.embedded.members import Members
@@ -141,7 +142,8 @@ class LiveFleet:
                 self.world.submit([workload for _, workload in arrived])
                 self._stage.turn(now_s)
             self._fed_until_s = now_s
-            self.world.step()
+            with span("plane.turn", at_s=now_s):
+                self.world.step()
         except DureError as error:
             _log.warning("turn failed, trying again", error=str(error))
 

@@ -15,6 +15,7 @@ from dure.model.decision import JournalEntry
 from dure.model.errors import Conflict, NotFound
 from dure.model.event import Event
 from dure.model.policy import Policy
+from dure.model.posting import Posting, added
 from dure.model.report import Report
 from dure.model.tenant import Tenant
 from dure.model.token import Token
@@ -37,6 +38,7 @@ class MemoryStore:
         self._by_workload: dict[str, list[JournalEntry]] = defaultdict(list)
         self._events: list[Event] = []
         self._charges: dict[tuple[int, str, str], Charge] = {}
+        self._ledger: dict[int, dict[tuple[int, str, str, str, str, str, str], Posting]] = {}
         self._reports: dict[str, Report] = {}
         self._settings: dict[str, str] = {}
         self._tenants: tuple[Tenant, ...] = ()
@@ -116,12 +118,14 @@ class MemoryStore:
         entries: Sequence[JournalEntry] = (),
         events: Sequence[Event] = (),
         settings: Mapping[str, str] = NO_SETTINGS,
+        postings: Sequence[Posting] = (),
         token: int | None = None,
     ) -> tuple[str, ...]:
         if token is not None and token != self._lease[1]:
             raise Conflict(f"another leader has taken over (token {self._lease[1]}, ours {token})")
         self._append(entries, events)
         self._settings.update(settings)
+        self._post(postings)
         lost = tuple(change.uid for change in changes if not self._swap(change))
         if events or any(change.events for change in changes):
             for listener in tuple(self._listeners):
@@ -141,6 +145,17 @@ class MemoryStore:
 
     def list_charges(self, since_day: int, until_day: int) -> tuple[Charge, ...]:
         return tuple(charge for key, charge in sorted(self._charges.items()) if since_day <= key[0] < until_day)
+
+    def list_ledger(
+        self, since_hour: int, until_hour: int, *, tenant: str | None = None, cluster: str | None = None
+    ) -> tuple[Posting, ...]:
+        return tuple(
+            one
+            for hour in sorted(self._ledger)
+            if since_hour <= hour < until_hour
+            for _, one in sorted(self._ledger[hour].items())
+            if tenant in (None, one.tenant) and cluster in (None, one.cluster)
+        )
 
     def write_report(self, report: Report) -> None:
         known = self._reports.get(report.cluster)
@@ -218,6 +233,11 @@ class MemoryStore:
             sums = before.micros + charge.micros, before.carbon_mg + charge.carbon_mg
             self._charges[key] = Charge(*key, *sums)
         return True
+
+    def _post(self, postings: Sequence[Posting]) -> None:
+        for one in postings:
+            kept = self._ledger.setdefault(one.hour, {})
+            kept[one.key] = added(kept[one.key], one) if one.key in kept else one
 
     def _append(self, entries: Sequence[JournalEntry], events: Sequence[Event]) -> None:
         for entry in entries:

@@ -47,7 +47,12 @@ def backup(store: SqlStore, path: Path) -> int:
         file.write(_ENCODER.encode(_First(HEAD)) + b"\n")
         for table in _tables():
             for row in db.execution_options(yield_per=BATCH).execute(select(table)):
-                file.write(_ENCODER.encode(_Row(str(table.name), {str(name): value for name, value in row._asdict().items()})) + b"\n")
+                file.write(
+                    _ENCODER.encode(
+                        _Row(str(table.name), {str(name): value for name, value in row._asdict().items()})
+                    )
+                    + b"\n"
+                )
                 count += 1
         file.write(_ENCODER.encode(_Last(count)) + b"\n")
     beside.chmod(0o600)

@@ -13,7 +13,7 @@ from dure.adapters.store import audit
 from dure.adapters.store.sql import SqlStore
 from dure.model.errors import InvalidInput, Permanent, Temporary
 
-HEAD = "0002"
+HEAD = "0003"
 
 
 def open_store(url: str) -> SqlStore:

@@ -18,11 +18,15 @@ from dure.adapters.store import tables as t
 from dure.adapters.store.freshness import freshness_of
 from dure.adapters.store.rows import (
     DECODERS,
+    POSTING_KEY,
+    POSTING_SUMS,
     charge_rows,
     encode,
     entry_of,
     entry_row,
     event_of,
+    posting_of,
+    posting_rows,
     record_of,
     record_row,
     status_row,
@@ -33,6 +37,7 @@ from dure.model.decision import JournalEntry
 from dure.model.errors import Conflict, DureError, NotFound, Permanent, Temporary
 from dure.model.event import Event
 from dure.model.policy import Policy
+from dure.model.posting import Posting
 from dure.model.report import Report
 from dure.model.tenant import Tenant
 from dure.model.token import Token
@@ -178,6 +183,7 @@ class SqlStore:
         entries: Sequence[JournalEntry] = (),
         events: Sequence[Event] = (),
         settings: Mapping[str, str] = NO_SETTINGS,
+        postings: Sequence[Posting] = (),
         token: int | None = None,
     ) -> tuple[str, ...]:
         lost: list[str] = []
@@ -196,9 +202,13 @@ class SqlStore:
                 new_events.extend(change.events)
                 charges.extend(change.charges)
             rows = self._append(db, new_entries, new_events)
-            audit.append(db, [*facts, *audit.entry_facts(rows), *audit.charge_facts(charges)])
+            posted = posting_rows(postings)
+            told = (*audit.entry_facts(rows), *audit.charge_facts(charges), *audit.posting_facts(posted))
+            audit.append(db, [*facts, *told])
             for row in charge_rows(charges):
                 upsert(db, t.charges, row, ("day", "tenant", "cluster"), add=("micros", "carbon_mg"))
+            for row in posted:
+                upsert(db, t.ledger, row, POSTING_KEY, add=POSTING_SUMS)
             for name, value in sorted(settings.items()):
                 _set(db, name, value)
         if new_events:
@@ -229,6 +239,18 @@ class SqlStore:
         with self._read() as db:
             rows = db.execute(query.order_by(days, t.charges.c.tenant, t.charges.c.cluster))
             return tuple(Charge(row.day, row.tenant, row.cluster, row.micros, row.carbon_mg) for row in rows)
+
+    def list_ledger(
+        self, since_hour: int, until_hour: int, *, tenant: str | None = None, cluster: str | None = None
+    ) -> tuple[Posting, ...]:
+        hours = t.ledger.c.hour
+        query = select(t.ledger).where(hours >= since_hour, hours < until_hour)
+        for column, wanted in ((t.ledger.c.tenant, tenant), (t.ledger.c.cluster, cluster)):
+            if wanted is not None:
+                query = query.where(column == wanted)
+        with self._read() as db:
+            rows = db.execute(query.order_by(*(t.ledger.c[name] for name in POSTING_KEY)))
+            return tuple(posting_of(row) for row in rows)
 
     # -- what agents report ----------------------------------------------------------------------------------------
 

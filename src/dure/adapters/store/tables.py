@@ -76,6 +76,24 @@ charges = Table(
     Column("carbon_mg", BigInteger, nullable=False),
 )
 
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("hour", Integer, primary_key=True, autoincrement=False),
+    Column("cluster", String(253), primary_key=True),
+    Column("pool", String(253), primary_key=True),
+    Column("account", String(16), primary_key=True),
+    Column("tenant", String(253), primary_key=True),
+    Column("workload", String(253), primary_key=True),
+    Column("model", String(253), primary_key=True),
+    Column("micros", BigInteger, nullable=False),
+    Column("carbon_mg", BigInteger, nullable=False),
+    Column("device_ms", BigInteger, nullable=False),
+    Column("energy_mwh", BigInteger, nullable=False),
+    Column("unknown_mwh", BigInteger, nullable=False),
+    Index("ledger_by_tenant", "tenant", "hour"),
+)
+
 reports = Table(
     "reports",
     metadata,

@@ -27,6 +27,7 @@ from dure.model.tenant import Tenant
 from dure.model.units import DAY_S
 from dure.model.weights import HISTORY_SETTING, WeightHistory, Weights
 from dure.model.who import Who
+from dure.watch.foreign import SIGNALS, layer_of
 from dure.watch.history import SERIES
 
 Item = TypeVar("Item", ClusterStatus, Tenant, Policy, AcceleratorProfile)
@@ -56,9 +57,12 @@ async def fetch_series(
     since_s: FromQuery[float] = 0.0,
     until_s: FromQuery[float | None] = None,
 ) -> Response[Page[Sample]]:
-    """One series over time, by labels and then by time: use and price of each pool, cost of each cluster."""
-    if name not in SERIES:
-        close = difflib.get_close_matches(name, SERIES, n=1)
+    """One series over time, by labels and then by time: use and price of each pool, cost of each cluster.
+
+    Also what was scraped: of devices (`dure_device_*`), servings (`dure_serving_*`), clusters (`dure_kube_*`).
+    """
+    if name not in SERIES and layer_of(name) is None:
+        close = difflib.get_close_matches(name, (*SERIES, *SIGNALS), n=1)
         known = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(SERIES)}."
         raise NotFound(f"no series '{name}'", remedy=known)
     end_s = math.inf if until_s is None else until_s
