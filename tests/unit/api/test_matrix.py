@@ -59,6 +59,7 @@ NAMES: dict[str, Callable[[str], str]] = {
     "shadow": lambda _: "regret",
     "series": lambda _: "dure_fleet_used_ratio",
     "schemas": lambda _: "workload",
+    "forecast": lambda _: "cost",
     "static": lambda _: "main.js",
 }
 QUERIES: dict[str, Callable[[str], str]] = {
