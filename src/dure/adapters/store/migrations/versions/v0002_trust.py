@@ -4,8 +4,8 @@ from alembic import op
 
 from dure.adapters.store import tables as t
 
-revision = "0003"
-down_revision = "0002"
+revision = "0002"
+down_revision = "0001"
 branch_labels = None
 depends_on = None
 
