@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dure.cli.monitoring import Wanted, monitoring_options, opened
+from dure.cli.monitoring import Wanted, monitoring_options, opened, telling
 from dure.cli.state import remove_address, state_option, write_address
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def command(
     grpc_key: Path | None,
     prometheus: str,
     scrape: tuple[str, ...],
+    notify: tuple[str, ...],
     open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
@@ -79,11 +80,13 @@ def command(
 
     from_environment("dure")
     fleet, catalogue = fleet_and_catalogue(fleet_file)
+    wanted = Wanted(prometheus, scrape, notify)
     with hold(state), ExitStack() as stack:
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
-        samples = stack.enter_context(opened(Wanted(prometheus, scrape), live))
+        samples = stack.enter_context(opened(wanted, live))
         keys = Keys(fetch_token(state / "token"))
         app = create_app(live.desk, keys, pages=pages(), hosts=[host], samples=samples, shares=live.shares)
+        stack.enter_context(telling(wanted, live, app.service.pulse.status, state))
         server = Server(app, *open_socket(host, port))
         agents = _agent_stream(live.desk, host, grpc_port, grpc_cert, grpc_key)
         stop = threading.Event()
