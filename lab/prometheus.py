@@ -70,7 +70,7 @@ class Prometheus:
     def get(self, path: str, **parameters: str) -> Json:
         """`data` of one call of its HTTP API, e.g. `get("/api/v1/targets")`."""
         status, raw = self._raw(f"{path}?{urllib.parse.urlencode(parameters)}" if parameters else path)
-        answer = json.loads(raw) if raw.startswith("{") else {"error": raw}
+        answer: Json = json.loads(raw) if raw.startswith("{") else {"error": raw}
         if status != 200:
             raise LabError(f"Prometheus refuses {path} {parameters or ''}: {answer.get('error')}")
         data: Json = answer["data"]
