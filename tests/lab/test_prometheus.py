@@ -9,17 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.build import lacking
 from lab.errors import LabError
 from lab.prometheus import Prometheus, promtool
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(
-        bool(lacking(["prometheus", "promtool"])),
-        reason="Prometheus is not built; `python -m lab build prometheus promtool` (about 5 minutes) builds it",
-    ),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.parts("prometheus", "promtool")]
 
 RULE = """
 groups:

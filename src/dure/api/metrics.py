@@ -6,7 +6,8 @@ cluster, pool, phase, route: small sets all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -25,6 +26,7 @@ from dure.api.figures import (
 from dure.api.pulse import Pulse
 from dure.model.answer import ClusterStatus, FleetStatus
 from dure.model.units import MICROS
+from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import StorePort
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10)
@@ -67,6 +69,25 @@ class Metrics:
 
     def page(self) -> bytes:
         return generate_latest(self._registry)
+
+
+def own_page(records: Iterable[WorkloadRecord]) -> bytes:
+    """The same format for one tenant: how many of its workloads are in which phase."""
+    counts = Counts(record.status.phase for record in records)
+    family = GaugeMetricFamily("dure_place_workloads_count", "Workloads.", labels=("phase",))
+    for phase in Phase:
+        family.add_metric((phase.value,), counts[phase])
+    registry = CollectorRegistry()
+    registry.register(_Fixed(family))
+    return generate_latest(registry)
+
+
+class _Fixed(Collector):
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._family
 
 
 class _FleetCollector(Collector):

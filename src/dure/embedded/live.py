@@ -60,7 +60,7 @@ class LiveFleet:
         self, fleet: Fleet, catalogue: Catalogue, state: Path, *, speed: float, seed: int = 1, store_url: str = ""
     ) -> None:
         state.mkdir(parents=True, exist_ok=True)
-        self._file = state / "world.msgpack"
+        self._file, self._mark = state / "world.msgpack", state / "audit.mark"
         self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
         self.samples = SqliteMetrics(state / "metrics.db")
         self._real = RealClock()
@@ -152,6 +152,8 @@ class LiveFleet:
         beside = self._file.with_suffix(".new")
         beside.write_bytes(body)
         beside.replace(self._file)
+        # Outside of the database on purpose: who alters the log there has not altered this.
+        self._mark.write_bytes(msgspec.json.encode(self.store.audit_mark()))
 
     def _load(self) -> Saved | None:
         if not self._file.exists():
