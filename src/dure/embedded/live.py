@@ -17,6 +17,7 @@ from dure.adapters.clock import RealClock, ScaledClock
 from dure.adapters.memory.stream import arrivals, small_services, standing
 from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.store import SqlStore, open_store
+from dure.adapters.tracing import span
 from dure.agent.identity import fetch_identity
 from dure.embedded.demo import Stage
 from dure.embedded.members import Members
@@ -59,7 +60,7 @@ class LiveFleet:
         self, fleet: Fleet, catalogue: Catalogue, state: Path, *, speed: float, seed: int = 1, store_url: str = ""
     ) -> None:
         state.mkdir(parents=True, exist_ok=True)
-        self._file = state / "world.msgpack"
+        self._file, self._mark = state / "world.msgpack", state / "audit.mark"
         self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
         self.samples = SqliteMetrics(state / "metrics.db")
         self._real = RealClock()
@@ -119,7 +120,8 @@ class LiveFleet:
                 self.world.submit([workload for _, workload in arrived])
                 self._stage.turn(now_s)
             self._fed_until_s = now_s
-            self.world.step()
+            with span("plane.turn", at_s=now_s):
+                self.world.step()
         except DureError as error:
             _log.warning("turn failed, trying again", error=str(error))
 
@@ -150,6 +152,8 @@ class LiveFleet:
         beside = self._file.with_suffix(".new")
         beside.write_bytes(body)
         beside.replace(self._file)
+        # Outside of the database on purpose: who alters the log there has not altered this.
+        self._mark.write_bytes(msgspec.json.encode(self.store.audit_mark()))
 
     def _load(self) -> Saved | None:
         if not self._file.exists():
