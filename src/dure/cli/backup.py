@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dure.cli.state import state_option
-from dure.model.errors import Conflict
+from dure.model.errors import Conflict, NotFound
 
 store_option = click.option(
     "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; else that of the state folder."
@@ -32,7 +32,12 @@ def command(file: Path, store_url: str, state: Path) -> None:
     from dure.adapters.store import open_store
     from dure.adapters.store.backup import backup
 
-    store = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
+    database = state / "dure.db"
+    if not store_url and not database.exists():
+        raise NotFound(f"there is no database: {database}", remedy="Name one: --state DIR or --store URL.")
+    if file.exists():
+        raise Conflict(f"{file} is there already", remedy="Take another name, or remove it first.")
+    store = open_store(store_url or f"sqlite:///{database}")
     try:
         click.echo(f"{backup(store, file)} rows are in {file}")
     finally:

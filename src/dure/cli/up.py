@@ -181,6 +181,8 @@ def _check_grpc(port: int | None, certificate: Path | None, key: Path | None) ->
 
 
 def _relying(issuer: str | None, client: str | None, secret: Path | None, claim: str) -> Relying | None:
+    if issuer is None and (client is not None or secret is not None):
+        raise click.UsageError("--oidc-client and --oidc-secret-file need --oidc-issuer.")
     if issuer is None:
         return None
     if client is None or secret is None:
