@@ -43,7 +43,7 @@ spec:
       region: kr-seoul
       connect: {agent: joined}
       pools:
-        - {name: h100, class: h100-80gb-sxm, nodes: 4, devices: 8, price: {owned: 1000}}
+        - {name: h100, class: h100-80gb-sxm, nodes: 4, devices: 8, price: {owned: 1000/h}}
   tenants: [{name: vision}]
 """
 JOB = """
