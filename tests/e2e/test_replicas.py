@@ -61,16 +61,23 @@ class Balancer:
         self.backends = [int(url.rpartition(":")[2]) for url in urls]
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._threads: list[threading.Thread] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
+        # A thread that waits in accept is not woken by a close alone.
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        for thread in self._threads:
+            thread.join()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                threading.Thread(target=self._carry, args=(client,), daemon=True).start()
+                thread = threading.Thread(target=self._carry, args=(client,), daemon=True)
+                self._threads.append(thread)
+                thread.start()
 
     def _carry(self, client: socket.socket) -> None:
         for port in self.backends:
@@ -78,9 +85,12 @@ class Balancer:
                 server = socket.create_connection(("127.0.0.1", port), 1.0)
             except OSError:
                 continue
-            server.settimeout(None)
-            threading.Thread(target=_pump, args=(client, server), daemon=True).start()
-            _pump(server, client)
+            with client, server:
+                server.settimeout(None)
+                up = threading.Thread(target=_pump, args=(client, server), daemon=True)
+                up.start()
+                _pump(server, client)
+                up.join()
             return
         client.close()
 

@@ -50,6 +50,7 @@ COMMANDS: dict[str, Entry] = {
     "share": Entry("dure.cli.share", "Look at a shared device, and steer it.", PROCESS),
     "device": Entry("dure.cli.device", "Share a real device among tenants.", PROCESS),
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
+    "notify": Entry("dure.cli.notify", "Notices to people: what waits, silences, a test.", PEOPLE),
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
     "advise": Entry("dure.cli.advise", "What to rent for a model; what the fleet could save.", PEOPLE),
     "audit": Entry("dure.cli.audit", "Who changed what; has anybody altered it.", PEOPLE),

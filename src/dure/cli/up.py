@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dure.cli.monitoring import Wanted, monitoring_options, opened
+from dure.cli.monitoring import Wanted, monitoring_options, opened, telling
 from dure.cli.state import remove_address, state_option, write_address
 from dure.files.params import SEED, FiniteRange
 
@@ -91,6 +91,7 @@ def command(
     admins: tuple[str, ...],
     prometheus: str,
     scrape: tuple[str, ...],
+    notify: tuple[str, ...],
     open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
@@ -125,9 +126,10 @@ def command(
     guard_logs()
     from_environment("dure")
     fleet, catalogue = fleet_and_catalogue(fleet_file)
+    monitoring = Wanted(prometheus, scrape, notify)
     with hold(state), ExitStack() as stack:
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
-        samples = stack.enter_context(opened(Wanted(prometheus, scrape), live))
+        samples = stack.enter_context(opened(monitoring, live))
         keys = Keys(shared or fetch_token(state / "token"))
         authority = _authority(state) if tls else None
         app = create_app(
@@ -141,9 +143,10 @@ def command(
             relying=relying,
             admins=admins,
         )
+        stack.enter_context(telling(monitoring, live, app.service.pulse.status, state))
         server = Server(app, *open_socket(host, port), authority)
-        wanted = _grpc_tls(authority, host, grpc_cert, grpc_key, agent_certs)
-        agents = _agent_stream(live.desk, host, grpc_port, wanted)
+        grpc_tls = _grpc_tls(authority, host, grpc_cert, grpc_key, agent_certs)
+        agents = _agent_stream(live.desk, host, grpc_port, grpc_tls)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())

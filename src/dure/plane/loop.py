@@ -95,6 +95,5 @@ class Plane:
         now_s, reports = self.clock.now(), self.store.list_reports()
         drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
         billed(drafts, self.observer.snapshot(now_s, [draft.record for draft in drafts], reports), every_s=0.0)
-        posted = self.books.close(drafts, reports, now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
-        self.store.commit(changes, **posted._asdict(), token=token)
+        self.store.commit(changes, **self.books.close(drafts, reports, now_s)._asdict(), token=token)
