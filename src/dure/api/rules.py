@@ -139,8 +139,8 @@ def rule_of(method: str, path: str) -> Rule | None:
     return RULES.get(f"{'GET' if method == 'HEAD' else method} {path}")
 
 
-def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
-    """Litestar calls it before every handler."""
+async def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
+    """Litestar calls it before every handler; one that is not async would cost a thread each time."""
     scope: Any = connection.scope
     rule = rule_of(scope["method"], scope["path_template"])
     who = who_of(connection)
