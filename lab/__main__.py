@@ -7,7 +7,8 @@ from pathlib import Path
 from lab import background
 from lab.build import ensure, go_problem
 from lab.errors import LabError
-from lab.versions import ARTIFACTS
+from lab.node import why_no_real_node
+from lab.versions import ARTIFACTS, REAL_NODE
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,11 +25,18 @@ def build(options: argparse.Namespace) -> int:
     if options.if_go and problem:
         print(f"lab: not built, tests on real clusters will be skipped: {problem}", file=sys.stderr)
         return 0
-    built = ensure(options.artifact or None)
+    built = ensure(options.artifact or _buildable())
     if not options.if_go:
         for name, path in built.items():
             print(f"{name}\t{path}")
     return 0
+
+
+def _buildable() -> list[str]:
+    problem = why_no_real_node()
+    if problem:
+        print(f"lab: without real nodes, tests on them will be skipped: {problem}", file=sys.stderr)
+    return [artifact.name for artifact in ARTIFACTS if not problem or artifact.name not in REAL_NODE]
 
 
 def up(options: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ import pytest
 from lab.build import go_problem
 from lab.cluster import Cluster
 from lab.lab import Lab
+from lab.node import why_no_real_node
 
 LabFactory = Callable[..., Lab]
 
@@ -32,6 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("lab"))
         if reason:
             item.add_marker(pytest.mark.skip(reason=reason))
+        elif item.get_closest_marker("real_node") and (problem := why_no_real_node()):
+            item.add_marker(pytest.mark.skip(reason=f"tests on real nodes are left out: {problem}"))
 
 
 def why_no_lab() -> str | None:

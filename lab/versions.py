@@ -24,6 +24,9 @@ class Family:
     # Packages whose version variables are stamped; unstamped Kubernetes programs report no minor version,
     # and Kueue and KEDA look at it.
     stamped: tuple[str, ...] = ()
+    # Further arguments of `go build`; a program with C in it is linked statically, to run inside any root.
+    flags: tuple[str, ...] = ()
+    cgo: bool = False
 
     @property
     def folder(self) -> Path:
@@ -39,7 +42,7 @@ class Family:
 
     @property
     def ldflags(self) -> str:
-        flags = ["-s", "-w"]
+        flags = ["-s", "-w", *(["-extldflags=-static"] if self.cgo else [])]
         if self.stamped:
             major, minor, _ = self.version.removeprefix("v").split(".", 2)
             values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
@@ -50,7 +53,10 @@ class Family:
 
 @dataclass(frozen=True)
 class Artifact:
-    """One thing kept in the cache: a program, or files of a module (`files` are globs under its root)."""
+    """One thing kept in the cache: a program, or files of a module (`files` are globs under its root).
+
+    `package` may name several programs, separated by spaces; then the entry holds each under its own name.
+    """
 
     name: str
     family: Family
@@ -71,6 +77,12 @@ KUBERNETES = Family(
 ETCD = Family("etcd", "go.etcd.io/etcd/server/v3")
 KWOK = Family("kwok", "sigs.k8s.io/kwok")
 KUEUE = Family("kueue", "sigs.k8s.io/kueue")
+
+CONTAINERD = Family(
+    "containerd", "github.com/containerd/containerd/v2", flags=("-tags=no_btrfs no_devmapper no_zfs no_aufs",)
+)
+RUNC = Family("runc", "github.com/opencontainers/runc", flags=("-tags=netgo osusergo",), cgo=True)
+CNI = Family("cni", "github.com/containernetworking/plugins")
 
 
 def _kubernetes(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Artifact:
@@ -98,6 +110,28 @@ ARTIFACTS: tuple[Artifact, ...] = (
         KUEUE,
         files=("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),
     ),
+    _kubernetes("kubelet", cold_s=60, scratch_mib=400, kept_mib=90),
+    Artifact(
+        "containerd",
+        CONTAINERD,
+        package=" ".join(
+            f"{CONTAINERD.module}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+        ),
+        cold_s=140,
+        scratch_mib=900,
+        kept_mib=80,
+    ),
+    Artifact("runc", RUNC, package=RUNC.module, cold_s=30, scratch_mib=150, kept_mib=10),
+    Artifact(
+        "cni",
+        CNI,
+        package=" ".join(f"{CNI.module}/plugins/{name}" for name in ("main/ptp", "main/loopback", "ipam/host-local")),
+        cold_s=20,
+        scratch_mib=100,
+        kept_mib=10,
+    ),
 )
+
+REAL_NODE = ("kubelet", "containerd", "runc", "cni")
 
 BY_NAME = {artifact.name: artifact for artifact in ARTIFACTS}
