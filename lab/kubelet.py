@@ -56,6 +56,7 @@ sandbox = '{images.SANDBOX}'
 restrict_oom_score_adj = true
 disable_apparmor = true
 netns_mounts_under_state_dir = true
+cdi_spec_dirs = ['{conf_dir.parent / "cdi"}']
 enable_unprivileged_ports = false
 enable_unprivileged_icmp = false
 [{cri}.runtime'.cni]

@@ -52,7 +52,7 @@ class RealNode:
         self._port = ports.take()
         self._health_port = ports.take()
         self.cgroup = f"{cgroups.PREFIX}{self._port}"
-        for part in ("kubelet", "containerd", "cni", "pods"):
+        for part in ("kubelet", "containerd", "cni", "cdi"):
             (folder / part).mkdir(parents=True)
         self.address = folder / "containerd.sock"
         self._write_configs(files)
