@@ -255,6 +255,20 @@ def test_what_is_written_together_is_kept_whole(store: StorePort, opener: Opener
     again.close()
 
 
+def test_a_step_that_is_whole_in_itself_joins_the_larger_one(store: StorePort) -> None:
+    """A policy and its event are one step, also inside an apply of several files."""
+
+    def half_done() -> None:
+        with store.together():
+            with store.together():
+                store.write_tenant(Tenant("vision"))
+            raise Conflict("the last file is refused")
+
+    with pytest.raises(Conflict):
+        half_done()
+    assert store.list_tenants() == ()
+
+
 def write_all_but_the_last(store: StorePort) -> None:
     with store.together():
         store.write_tenant(Tenant("vision"))

@@ -32,10 +32,7 @@ def command() -> None:
 def list_(output: str, state: Path) -> None:
     """The newest version of every policy."""
     found = Client(state).items("/v1/policies")
-    if output in ("json", "yaml"):
-        print_data(found, output)
-        return
-    _table(found)
+    _print(found, output)
 
 
 @command.command()
@@ -45,10 +42,7 @@ def list_(output: str, state: Path) -> None:
 def show(name: str, output: str, state: Path) -> None:
     """One policy with its settings."""
     found = Client(state).get(f"/v1/policies/{name}")
-    if output in ("json", "yaml"):
-        print_data(found, output)
-        return
-    _table([found])
+    _print(found, output)
 
 
 @command.command()
@@ -75,10 +69,7 @@ def apply(file: Path, state: Path) -> None:
 def history(name: str, output: str, state: Path) -> None:
     """Every version, oldest first."""
     found = Client(state).get(f"/v1/policies/{name}/history")
-    if output in ("json", "yaml"):
-        print_data(found, output)
-        return
-    _table(found)
+    _print(found, output)
 
 
 @command.command()
@@ -90,6 +81,14 @@ def rollback(name: str, version: int | None, state: Path) -> None:
     query = f"?version={version}" if version is not None else ""
     found = Client(state).send("POST", f"/v1/policies/{name}/rollback{query}")
     click.echo(f"policy {name} is at version {found.get('version', 1)}: {_settings(found)}")
+
+
+def _print(found: list[dict[str, Any]] | dict[str, Any], output: str) -> None:
+    """One policy or several, as a table or whole."""
+    if output in ("json", "yaml"):
+        print_data(found, output)
+    else:
+        _table(found if isinstance(found, list) else [found])
 
 
 def _table(found: list[dict[str, Any]]) -> None:

@@ -67,11 +67,6 @@ class Pool(msgspec.Struct, frozen=True, eq=False):
         """Values a node of this pool may have for a label; None when anything goes."""
         return _allowed(self.template, key)
 
-    def allows(self, key: str, value: str) -> bool:
-        if key in self.labels:
-            return text(self.labels[key]) == value
-        return _allows(self.template, key, value)
-
     @property
     def capacity_types(self) -> frozenset[str]:
         """Karpenter takes on-demand where nothing is said."""

@@ -92,10 +92,6 @@ class AcceleratorProfile(msgspec.Struct, frozen=True):
     note: str = ""
 
     @property
-    def data_types(self) -> tuple[DataType, ...]:
-        return tuple(sorted(self.tops))
-
-    @property
     def best_tops(self) -> float:
         """Dense 16-bit throughput where there is one, else the best the device has."""
         for data_type in (DataType.BF16, DataType.FP16, DataType.INT8, DataType.FP32):

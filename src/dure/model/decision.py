@@ -12,10 +12,9 @@ from typing import TypeAlias
 import msgspec
 
 from dure.model.accelerator import ShareMode
-from dure.model.bill import Bill
 from dure.model.claim import Allotted
 from dure.model.cluster import Slice
-from dure.model.reason import Reason, Verdict
+from dure.model.reason import Verdict
 from dure.model.tariff import Capacity
 from dure.model.units import Instant, Milli
 from dure.model.weights import WeightPoint, Weights
@@ -176,18 +175,3 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def workload(self) -> str:
         return getattr(self.decision, "workload", "")
-
-
-def bill_of(decision: Decision) -> Bill | None:
-    return decision.placement.bill if isinstance(decision, (Place, Move)) else None
-
-
-def reasons_of(decision: Decision) -> tuple[Reason, ...]:
-    """The reason codes that a decision rests on, in the order in which they were found."""
-    match decision:
-        case Hold(verdicts=verdicts):
-            return tuple(verdict.reason for verdict in verdicts if verdict.reason)
-        case Move(reason=verdict) | Evict(reason=verdict) | Resize(reason=verdict) | Reclaim(reason=verdict):
-            return (verdict.reason,) if verdict.reason else ()
-        case _:
-            return ()

@@ -18,6 +18,11 @@ from dure.model.units import WHOLE_MILLI
 class DeviceRoom:
     """One device: the slot mask in use (MIG, vNPU) and what is left of memory, compute and bandwidth."""
 
+    __slots__ = (
+        "bandwidth_milli", "compute_milli", "compute_slices", "device", "instances", "mask", "memory_mib", "mode",
+        "profile", "tenants", "walled",
+    )  # fmt: skip
+
     def __init__(self, device: Device, profile: AcceleratorProfile) -> None:
         self.device = device
         self.profile = profile

@@ -15,6 +15,7 @@ import math
 import msgspec
 import numpy as np
 
+from dure.model.once import once
 from dure.model.units import HOUR_S
 from dure.model.weights import Weights
 from dure.place.instance import Floats
@@ -103,9 +104,21 @@ def congestion_at(weights: Weights, key: str, starts: Floats) -> float | Floats:
     """The price of 'cluster/class' `key` for each start."""
     if not weights.congestion:
         return 1.0
-    price = weights.congestion.get(key, 1.0)
-    hours = (starts // HOUR_S).astype(np.int64) % DAY_H
-    return np.array([price * weights.congestion.get(hour_key(key, hour), 1.0) for hour in hours.tolist()])
+    by_hour = _by_hour(weights).get(key)
+    if by_hour is None:
+        return 1.0
+    return by_hour[(starts // HOUR_S).astype(np.int64) % DAY_H]
+
+
+@once
+def _by_hour(weights: Weights) -> dict[str, Floats]:
+    """The price of each hour of the day, for every 'cluster/class' that has one."""
+    prices = weights.congestion
+    keys = {name.split("@")[0] for name in prices}
+    return {
+        key: np.array([prices.get(key, 1.0) * prices.get(hour_key(key, hour), 1.0) for hour in range(DAY_H)])
+        for key in sorted(keys)
+    }
 
 
 def _relative(seen: float, target: float) -> float:

@@ -7,8 +7,8 @@ of the snapshot.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -17,9 +17,9 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, WHOLE_MILLI, Milli, Seconds
 from dure.model.workload import WorkloadRecord
 from dure.place.bill import drain_of
-from dure.place.candidate import Candidate, Cycle, device_need, expected_end
+from dure.place.candidate import Candidate, Cycle, device_need
 from dure.place.fairness import Claim, fair_order, lendable
-from dure.place.instance import Floats, Instance, Ints, Longs, instance
+from dure.place.instance import Bools, Floats, Instance, Ints, Longs, instance
 
 # Larger than any pool, small enough that sums stay in 32 bits.
 UNLIMITED = 2**30
@@ -68,17 +68,20 @@ def dispute_of(cycle: Cycle, batch: Batch) -> Dispute:
 def wishes(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...] | None:
     """Everybody's cheapest choice (None: has none) if all of them go together, which no solver could better.
 
-    Nothing is answered where that is not plain to see: room that only comes later, a pool, quota or budget that
-    would not be enough.
+    First whatever each likes best, then what of it he could have if he were alone. Nothing is answered where that is
+    not plain to see: a pool, quota or budget that is not enough for all.
     """
     build = _Build(cycle, batch.records, batch.candidates)
-    found = tuple(build.wish(candidates) for candidates in batch.candidates)
-    chosen = [
-        (record, candidates[wish.candidate], wish.start)
-        for record, candidates, wish in zip(batch.records, batch.candidates, found, strict=True)
-        if wish is not None
-    ]
-    return found if build.goes_together(chosen) else None
+    for wish in (build.wish, build.wish_alone):
+        found = tuple(wish(candidates) for candidates in batch.candidates)
+        chosen = [
+            (record, candidates[choice.candidate], choice.start)
+            for record, candidates, choice in zip(batch.records, batch.candidates, found, strict=True)
+            if choice is not None
+        ]
+        if build.goes_together(chosen):
+            return found
+    return None
 
 
 def with_admitted(made: Instance, admitted: Longs) -> Instance:
@@ -98,8 +101,7 @@ class _Build:
         self.choices: list[Choice] = []
         self.base_h = int(cycle.snapshot.now_s // HOUR_S)
         self.hours = cycle.settings.horizon_h
-        homes = cycle.world.homes
-        self.rows = {(home.pool.cluster, home.pool.name): row for row, home in enumerate(homes)}
+        self.rows = cycle.rows
         self.quotas: dict[tuple[str, str], int] = {}
         self.needs: dict[tuple[int, int, int], int] = {}
 
@@ -137,6 +139,29 @@ class _Build:
                 at = int(steer.argmin())
                 best = float(steer[at]), Choice(number, begin + at)
         return best[1] if best is not None else None
+
+    def wish_alone(self, candidates: tuple[Candidate, ...]) -> Choice | None:
+        """The cheapest choice for which there will be room if nobody else wants it."""
+        best: tuple[float, Choice] | None = None
+        for number, candidate in enumerate(candidates):
+            begin, steer = self._open(candidate)
+            if len(steer) == 0 or (best is not None and steer.min() >= best[0]):
+                continue
+            steer = np.where(self._roomy(candidate)[begin:], steer, np.inf)
+            at = int(steer.argmin())
+            if steer[at] < (best[0] if best is not None else np.inf):
+                best = float(steer[at]), Choice(number, begin + at)
+        return best[1] if best is not None else None
+
+    def _roomy(self, candidate: Candidate) -> Bools:
+        """For each start whether the pool has room for this candidate in all hours that it runs."""
+        assert candidate.quote is not None
+        pool = candidate.option.pool
+        free = self._rooms[self.rows[pool.cluster, pool.name]]
+        short = np.concatenate(([0], np.cumsum((free < self._units(candidate)).any(axis=1))))
+        start, hours = self._span(candidate.quote.starts, candidate.quote.run_s)
+        begin = start.astype(np.int64)
+        return np.asarray(short[begin + hours.astype(np.int64)] == short[begin])
 
     def goes_together(self, chosen: list[tuple[WorkloadRecord, Candidate, int]]) -> bool:
         """Whether the quotas, the budgets and the room are enough for all, whenever they start.
@@ -183,7 +208,7 @@ class _Build:
             span = self._span(candidate.quote.starts[start : start + 1], candidate.quote.run_s)
             begin, hours = int(span[0][0]), int(span[1][0])
             taken[self.rows[pool.cluster, pool.name], begin : begin + hours] += self._units(candidate)
-        return bool((taken <= self._capacity()[: len(self.rows)]).all())
+        return bool((taken <= self._rooms).all())
 
     def _open(self, candidate: Candidate) -> tuple[int, Floats]:
         """From which start on a candidate may be chosen, and what those starts steer by."""
@@ -227,34 +252,22 @@ class _Build:
         return self.quotas.setdefault(key, len(self.rows) + len(self.quotas))
 
     def _capacity(self) -> Ints:
-        capacity = np.zeros((len(self.rows) + len(self.quotas), self.hours, 3), np.int64)
-        for (cluster, pool), row in self.rows.items():
-            room = self.cycle.rooms[cluster, pool]
-            host = (UNLIMITED, UNLIMITED) if room.unbooted else (room.host(0), room.host(1))
-            capacity[row, :] = (room.free_milli, *host)
-        capacity += self._given_back(capacity.shape)
-        for (tenant, class_name), row in self.quotas.items():
-            capacity[row, :] = (self._quota_left(tenant, class_name), UNLIMITED, UNLIMITED)
-        clipped: Ints = np.clip(capacity, 0, UNLIMITED).astype(np.int32)
-        return clipped
+        """Of every pool, then of every quota that was asked for."""
+        quotas = [(self._quota_left(*key), UNLIMITED, UNLIMITED) for key in self.quotas]
+        limits = np.clip(np.array(quotas, np.int64).reshape(-1, 1, 3), 0, UNLIMITED)
+        whole = np.broadcast_to(limits, (len(quotas), self.hours, 3)).astype(np.int32)
+        return np.concatenate((self._rooms, whole))
 
-    def _given_back(self, shape: tuple[int, ...]) -> Longs:
-        """What running workloads should have returned by each hour."""
-        given = np.zeros(shape, np.int64)
-        for record in self.cycle.snapshot.records:
-            home = record.status.placement
-            end_s = expected_end(record, self.cycle.settings.duration_high)
-            if home is None or end_s is None or (home.cluster, home.pool) not in self.rows:
-                continue
-            hour = max(1, math.ceil(end_s / HOUR_S) - self.base_h)
-            if hour < self.hours:
-                demand, at = record.spec.demand, given[self.rows[home.cluster, home.pool], hour]
-                at += (
-                    demand.device_milli * home.replicas,
-                    demand.cpu_milli * home.replicas,
-                    demand.host_memory_mib * home.replicas,
-                )
-        return np.cumsum(given, axis=1)
+    @cached_property
+    def _rooms(self) -> Ints:
+        rooms = self.cycle.rooms
+        now = np.empty((len(self.rows), 1, 3), np.int64)
+        for (cluster, pool), row in self.rows.items():
+            room = rooms[cluster, pool]
+            host = (UNLIMITED, UNLIMITED) if room.unbooted else (room.host(0), room.host(1))
+            now[row] = (room.free_milli, *host)
+        rooms_by_hour: Ints = np.clip(now + self.cycle.given_back(), 0, UNLIMITED).astype(np.int32)
+        return rooms_by_hour
 
     def _quota_left(self, tenant: str, class_name: str) -> Milli:
         cycle = self.cycle

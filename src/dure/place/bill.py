@@ -19,7 +19,7 @@ from dure.model.tariff import Capacity
 from dure.model.units import DAY_S, HOUR_S, MIB_PER_GIB, Instant, Micros, Seconds, WattHours
 from dure.model.weights import Weights
 from dure.model.workload import Workload, WorkloadType
-from dure.place.hours import CarbonIntegral, Integral
+from dure.place.hours import CarbonIntegral, Integral, Spans, constant, spans
 from dure.place.instance import Floats
 from dure.place.option import Option
 from dure.place.settings import PlaceSettings
@@ -80,17 +80,17 @@ class Quote(msgspec.Struct, frozen=True):
 
     def bill(self, at: int) -> Bill:
         return Bill(
-            direct=round(self.direct[at]),
-            energy=round(self.energy[at]),
-            carbon=round(self.carbon[at]),
-            sla=round(self.sla[at]),
-            rework=round(self.rework[at]),
+            direct=round(self.direct.item(at)),
+            energy=round(self.energy.item(at)),
+            carbon=round(self.carbon.item(at)),
+            sla=round(self.sla.item(at)),
+            rework=round(self.rework.item(at)),
             migration=self.migration,
-            warm_saved=round(self.warm_saved[at]),
+            warm_saved=round(self.warm_saved.item(at)),
             data_saved=self.data_saved,
-            carbon_g=float(self.grams[at]),
+            carbon_g=self.grams.item(at),
             energy_wh=self.watt_hours,
-            carbon_unknown=bool(self.known[at] < 1.0),
+            carbon_unknown=self.known.item(at) < 1.0,
         )
 
 
@@ -109,10 +109,10 @@ def quote(
     tariff, rates, series = option.tariff, snapshot.rates, option.series
     run_s = run_time(workload, option.speed, done_s)
     devices = device_count(workload, option.replicas)
-    ends = starts + run_s
+    while_running = spans(starts, run_s)
     watt_hours = energy(option.profile.peak_w, devices, run_s) * option.cluster.pue
-    grams, known = emitted(watt_hours, series.carbon, starts, ends, option.unknown_g_per_kwh)
-    price = direct_price(series.price, devices, starts, ends)
+    grams, known = emitted(watt_hours, series.carbon, while_running, option.unknown_g_per_kwh)
+    price = direct_price(series.price, devices, while_running)
     per_late_s = settings.late_hour_factor * price / max(run_s, 1.0)
     sla = lateness(workload, settings, submitted_s, starts, run_s, per_late_s)
     if chance := reclaim_chance(option, run_s):
@@ -131,7 +131,7 @@ def quote(
         starts=starts,
         run_s=run_s,
         direct=own(price),
-        energy=own(electricity(series.electricity, watt_hours, starts, ends)),
+        energy=own(electricity(series.electricity, watt_hours, while_running)),
         carbon=carbon_price(grams, snapshot.carbon_micros_per_kg),
         sla=own(sla),
         rework=own(rework(workload, tariff.reclaim_per_hour, option.pool.capacity, price, run_s)),
@@ -156,9 +156,9 @@ def device_count(workload: Workload, replicas: int) -> float:
     return workload.demand.device_milli * replicas / 1000
 
 
-def direct_price(per_hour: Integral | None, devices: float, starts: Floats, ends: Floats) -> Floats:
+def direct_price(per_hour: Integral | None, devices: float, running: Spans) -> Floats:
     """Micros over the hours it runs, each hour at its own tariff."""
-    return np.zeros_like(starts) if per_hour is None else devices * per_hour.between(starts, ends)
+    return constant(0.0, running.count) if per_hour is None else devices * per_hour.over(running)
 
 
 def energy(peak_w: float, devices: float, run_s: Seconds) -> WattHours:
@@ -166,19 +166,16 @@ def energy(peak_w: float, devices: float, run_s: Seconds) -> WattHours:
     return peak_w * devices * run_s / HOUR_S
 
 
-def electricity(per_kwh: Integral | None, watt_hours: WattHours, starts: Floats, ends: Floats) -> Floats:
+def electricity(per_kwh: Integral | None, watt_hours: WattHours, running: Spans) -> Floats:
     """Micros for power, where the owner pays for it."""
     if per_kwh is None:
-        return np.zeros_like(starts)
-    span_h = np.maximum((ends - starts) / HOUR_S, 1e-9)
-    return watt_hours / 1000 * per_kwh.between(starts, ends) / span_h
+        return constant(0.0, running.count)
+    return watt_hours / 1000 * per_kwh.over(running) / running.hours
 
 
-def emitted(
-    watt_hours: WattHours, carbon: CarbonIntegral, starts: Floats, ends: Floats, otherwise: float
-) -> tuple[Floats, Floats]:
+def emitted(watt_hours: WattHours, carbon: CarbonIntegral, running: Spans, otherwise: float) -> tuple[Floats, Floats]:
     """Grams, and the share of the hours with a figure; hours without one count as the mean of the others."""
-    mean, known = carbon.mean(starts, ends, otherwise)
+    mean, known = carbon.mean(running, otherwise)
     return watt_hours / 1000 * mean, known
 
 
@@ -197,10 +194,10 @@ def lateness(
 ) -> Floats:
     """Expected penalty for ending after the deadline, over the quantiles of the run time."""
     if workload.deadline_s is None:
-        return np.zeros_like(starts)
+        return constant(0.0, len(starts))
     due_s = submitted_s + workload.deadline_s
     if starts[-1] + settings.duration_high * run_s <= due_s:
-        return np.zeros_like(starts)
+        return constant(0.0, len(starts))
     late = np.zeros_like(starts)
     for factor, chance in zip((settings.duration_low, 1.0, settings.duration_high), QUANTILE_CHANCE, strict=True):
         late += chance * np.maximum(0.0, starts + factor * run_s - due_s)
@@ -223,7 +220,7 @@ def deadline_risk(
 ) -> Floats:
     """The guard's price in multiples of the run's: where a reclaim would leave no time to start again elsewhere."""
     if workload.deadline_s is None:
-        return np.zeros_like(starts)
+        return constant(0.0, len(starts))
     slack_s = submitted_s + workload.deadline_s - starts - settings.careful * run_s
     return np.where(slack_s < 2 * loss_s, settings.spot_late_factor, 0.0)
 
@@ -244,7 +241,7 @@ def latency_misses(workload: Workload, network_ms: float) -> float:
 def rework(workload: Workload, reclaim_per_hour: float, capacity: Capacity, price: Floats, run_s: Seconds) -> Floats:
     """Work that reclaims are expected to destroy: half a checkpoint interval each, or half the run without them."""
     if capacity is not Capacity.SPOT:
-        return np.zeros_like(price)
+        return constant(0.0, len(price))
     reclaims = reclaim_per_hour * run_s / HOUR_S
     lost_s = min(workload.checkpoint_s or run_s, run_s) / 2
     return price * reclaims * lost_s / max(run_s, 1.0)
@@ -253,8 +250,8 @@ def rework(workload: Workload, reclaim_per_hour: float, capacity: Capacity, pric
 def warm_value(per_hour: Integral | None, devices: float, starts: Floats, cold_s: Seconds) -> Floats:
     """Cold start saved: the loading time that is not paid where the weights are already there."""
     if per_hour is None or cold_s <= 0:
-        return np.zeros_like(starts)
-    return devices * per_hour.between(starts, starts + cold_s)
+        return constant(0.0, len(starts))
+    return devices * per_hour.over(spans(starts, cold_s))
 
 
 def data_value(workload: Workload, option: Option, rates: Rates) -> Micros:
@@ -282,8 +279,10 @@ def _rate(rates: Rates, currency: str) -> float:
 
 def drain_of(priced: Quote) -> Floats:
     """(money, grams) that each start takes of its tenant's budgets, rounded as the Bill rounds."""
-    money = np.maximum(0.0, np.rint(priced.direct) + np.rint(priced.energy))
-    return np.stack([money, priced.grams], axis=1)
+    drain = np.empty((len(priced.starts), 2))
+    np.maximum(0.0, np.rint(priced.direct) + np.rint(priced.energy), out=drain[:, 0])
+    drain[:, 1] = priced.grams
+    return drain
 
 
 def charged(bill: Bill) -> Micros:

@@ -8,7 +8,6 @@ run would end before the deadline.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -25,7 +24,7 @@ from dure.model.workload import WorkloadRecord, WorkloadType
 from dure.place.adapt import congestion_at
 from dure.place.bill import Quote, quote, run_time
 from dure.place.filters import budget_clash, isolation_clash, quota_clash, static_clash
-from dure.place.instance import Floats
+from dure.place.instance import Floats, Longs
 from dure.place.option import Option, World, options, world_of
 from dure.place.room import PoolRoom
 from dure.place.settings import PlaceSettings, settings_of
@@ -69,6 +68,8 @@ class Cycle:
         self.usage = {usage.tenant: usage for usage in snapshot.usage}
         self._steers: dict[int, tuple[Candidate, Floats]] = {}
         self._on_spot: OnSpot | None = None
+        self.rows = {(home.pool.cluster, home.pool.name): row for row, home in enumerate(self.world.homes)}
+        self._given_back: Longs | None = None
 
     def steer(self, candidate: Candidate) -> Floats:
         """What each start of a priced candidate is chosen by; worked out once."""
@@ -138,17 +139,36 @@ class Cycle:
             return clash
         return budget_clash(option, tenant, usage, candidate.bill(0))
 
+    def given_back(self) -> Longs:
+        """What running workloads should have returned by each hour: of devices, host CPU, host memory, by row."""
+        if self._given_back is None:
+            base_h, hours = int(self.snapshot.now_s // HOUR_S), self.settings.horizon_h
+            given = np.zeros((len(self.rows), hours, 3), np.int64)
+            for record in self.snapshot.records:
+                home = record.status.placement
+                end_s = expected_end(record, self.settings.duration_high)
+                if home is None or end_s is None or (home.cluster, home.pool) not in self.rows:
+                    continue
+                hour = max(1, math.ceil(end_s / HOUR_S) - base_h)
+                if hour < hours:
+                    given[self.rows[home.cluster, home.pool], hour] += resources(record.spec.demand, home.replicas)
+            self._given_back = np.cumsum(given, axis=1)
+        return self._given_back
+
     def _starts(self, record: WorkloadRecord, option: Option) -> Floats:
         spec, now_s = record.spec, self.snapshot.now_s
         if spec.deadline_s is None or not self._may_wait(record):
             return np.array([option.start_s])
         due_s = record.status.submitted_s + spec.deadline_s
         slow_s = self.settings.duration_high * run_time(spec, option.speed, record.status.done_s)
-        hours = _full_hours(int(now_s // HOUR_S), self.settings.horizon_h)
-        later = hours[(hours > option.start_s) & (hours + slow_s <= due_s)]
+        last_s = due_s - slow_s
         if self.settings.longest_wait_h:
-            later = later[later <= record.status.submitted_s + self.settings.longest_wait_h * HOUR_S]
-        return np.concatenate([[option.start_s], later])
+            last_s = min(last_s, record.status.submitted_s + self.settings.longest_wait_h * HOUR_S)
+        first = int(option.start_s // HOUR_S) + 1
+        end = min(int(last_s // HOUR_S), int(now_s // HOUR_S) + self.settings.horizon_h - 1) + 1
+        starts = np.arange(first - 1, max(first, end), dtype=np.float64) * HOUR_S
+        starts[0] = option.start_s
+        return starts
 
     def _may_wait(self, record: WorkloadRecord) -> bool:
         spec = record.spec
@@ -169,9 +189,9 @@ class Cycle:
         )
 
 
-@lru_cache(maxsize=8)
-def _full_hours(hour: int, horizon_h: int) -> Floats:
-    return np.asarray((hour + np.arange(1.0, horizon_h)) * HOUR_S)
+def resources(demand: Demand, replicas: int) -> tuple[int, int, int]:
+    """Devices (milli), host CPU and host memory of all replicas."""
+    return demand.device_milli * replicas, demand.cpu_milli * replicas, demand.host_memory_mib * replicas
 
 
 def device_need(candidate: Candidate) -> Milli:

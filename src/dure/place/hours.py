@@ -12,8 +12,20 @@ import msgspec
 import numpy as np
 
 from dure.model.tariff import CarbonSeries, Weekly
-from dure.model.units import HOUR_S, Instant, hour_of_week
+from dure.model.units import HOUR_S, Instant, Seconds, hour_of_week
 from dure.place.instance import Floats
+
+
+class Spans(msgspec.Struct, frozen=True):
+    """Several spans of one length, in order of time: all begins, then all ends, so that one look finds both."""
+
+    edges: Floats
+    count: int
+    hours: float
+
+
+def spans(starts: Floats, length_s: Seconds) -> Spans:
+    return Spans(np.concatenate((starts, starts + length_s)), len(starts), max(length_s / HOUR_S, 1e-9))
 
 
 class Integral(msgspec.Struct, frozen=True):
@@ -22,9 +34,10 @@ class Integral(msgspec.Struct, frozen=True):
     knots: Floats
     sums: Floats
 
-    def between(self, start_s: Floats, end_s: Floats) -> Floats:
-        """Value x hours over each span (spans in order of time); the last hour's value goes on beyond the knots."""
-        return self._upto(end_s) - self._upto(start_s)
+    def over(self, spans: Spans) -> Floats:
+        """Value x hours over each span; the last hour's value goes on beyond the knots."""
+        sums = self._upto(spans.edges)
+        return sums[spans.count :] - sums[: spans.count]
 
     def _upto(self, at_s: Floats) -> Floats:
         inside = np.interp(at_s, self.knots, self.sums)
@@ -41,14 +54,21 @@ class CarbonIntegral(msgspec.Struct, frozen=True):
     hours: Integral
     complete: bool = False
 
-    def mean(self, start_s: Floats, end_s: Floats, otherwise: float) -> tuple[Floats, Floats]:
+    def mean(self, spans: Spans, otherwise: float) -> tuple[Floats, Floats]:
         """Mean g/kWh of each span and the share of it that is known; `otherwise` where nothing is."""
-        span_h = np.maximum((end_s - start_s) / HOUR_S, 1e-9)
-        if self.complete and end_s[-1] <= self.known.knots[-1]:
-            return self.known.between(start_s, end_s) / span_h, np.ones_like(span_h)
-        known_h = self.hours.between(start_s, end_s)
-        mean = np.where(known_h > 1e-9, self.known.between(start_s, end_s) / np.maximum(known_h, 1e-9), otherwise)
-        return mean, np.minimum(1.0, known_h / span_h)
+        if self.complete and spans.edges[-1] <= self.known.knots[-1]:
+            return self.known.over(spans) / spans.hours, constant(1.0, spans.count)
+        known_h = self.hours.over(spans)
+        mean = np.where(known_h > 1e-9, self.known.over(spans) / np.maximum(known_h, 1e-9), otherwise)
+        return mean, np.minimum(1.0, known_h / spans.hours)
+
+
+@lru_cache(maxsize=1024)
+def constant(value: float, count: int) -> Floats:
+    """The same number for each start; shared, so nobody may write to it."""
+    made = np.full(count, value)
+    made.flags.writeable = False
+    return made
 
 
 def weekly_integral(series: Weekly | None, now_s: Instant, hours: int) -> Integral | None:

@@ -23,6 +23,7 @@ HELD = -1
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class Instance(msgspec.Struct, frozen=True):
@@ -55,10 +56,6 @@ class Instance(msgspec.Struct, frozen=True):
     @property
     def hours(self) -> int:
         return int(self.capacity.shape[1])
-
-    @property
-    def budgeted(self) -> bool:
-        return bool((self.ledger >= 0).any())
 
 
 def instance(
@@ -122,6 +119,26 @@ def spread(inst: Instance, choice: Longs) -> Ints:
         if quota >= 0:
             used[quota, start : start + length] += inst.need[need]
     return used
+
+
+def alone(inst: Instance) -> Bools:
+    """For each option whether it would fit if nobody else were placed. O(needs x rows x hours + options)."""
+    option = inst.option
+    end = option[:, START] + option[:, LENGTH]
+    fits = np.ones(inst.options, bool)
+    for number, units in enumerate(inst.need):
+        short = (inst.capacity < units).any(axis=2)
+        before = np.zeros((short.shape[0], short.shape[1] + 1), np.int64)
+        np.cumsum(short, axis=1, out=before[:, 1:])
+        mine = option[:, NEED] == number
+        for axis in (ROW, QUOTA):
+            drawn = mine & (option[:, axis] >= 0)
+            row = option[drawn, axis]
+            fits[drawn] &= before[row, end[drawn]] == before[row, option[drawn, START]]
+    booked = np.repeat(inst.ledger, np.diff(inst.first))
+    limited = booked >= 0
+    fits[limited] &= (inst.drain[limited] <= inst.left[booked[limited]]).all(axis=1)
+    return fits
 
 
 def total(inst: Instance, choice: Longs) -> float:

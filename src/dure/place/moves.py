@@ -25,6 +25,7 @@ from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Micros, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.bill import Quote, move_price, quote, run_time
 from dure.place.candidate import Candidate, Cycle, device_need
+from dure.place.hours import spans
 from dure.place.option import Home, Option
 from dure.place.plan import placement_of
 from dure.place.settings import PlaceSettings, settings_of
@@ -206,13 +207,11 @@ def _rates(cycle: Cycle) -> list[_Rate]:
 
 
 def _rate(home: Home, snapshot: Snapshot) -> float:
-    starts = np.array([snapshot.now_s])
-    ends = starts + _AHEAD_S
-    hours = _AHEAD_S / HOUR_S
-    price = float(home.series.price.between(starts, ends)[0]) / hours if home.series.price else 0.0
+    ahead = spans(np.array([snapshot.now_s]), _AHEAD_S)
+    price = float(home.series.price.over(ahead)[0]) / ahead.hours if home.series.price else 0.0
     kwh = home.profile.peak_w * home.cluster.pue / 1000
-    power = float(home.series.electricity.between(starts, ends)[0]) / hours if home.series.electricity else 0.0
-    grams, _ = home.series.carbon.mean(starts, ends, home.unknown_g_per_kwh)
+    power = float(home.series.electricity.over(ahead)[0]) / ahead.hours if home.series.electricity else 0.0
+    grams, _ = home.series.carbon.mean(ahead, home.unknown_g_per_kwh)
     rented = snapshot.rates.convert(round(price + kwh * power), home.tariff.currency)
     return rented + kwh * float(grams[0]) / 1000 * snapshot.carbon_micros_per_kg
 

@@ -25,7 +25,8 @@ from dure.place.candidate import Candidate, Cycle
 from dure.place.option import Option
 from dure.place.plain import plain_insert
 from dure.place.reclaim import reclaims
-from dure.place.solve import PLAIN_OPTIONS, solve
+from dure.place.solve import solve
+from dure.place.solver import PLAIN_OPTIONS
 
 WAITS_ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR)
 
@@ -123,7 +124,7 @@ def solved(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...]:
         admitted = insert_in_order(inst, inst.cost, order)
     else:
         admitted = plain_insert(inst, order)
-    solver = cycle.settings.solver(len(batch.records))
+    solver = cycle.settings.solver(len(batch.records), inst.options)
     answer = solve(with_admitted(inst, admitted), solver, cycle.snapshot.seed, start=admitted)
     return tuple(dispute.choices[option] if option >= 0 else None for option in answer.choice.tolist())
 

@@ -12,7 +12,7 @@ import msgspec
 from dure.model.errors import InvalidInput
 from dure.model.policy import Policy
 from dure.place.learn import Learning
-from dure.place.solver import Limits, Method, Search, Solver
+from dure.place.solver import PLAIN_OPTIONS, Limits, Method, Search, Solver
 
 
 class PlaceSettings(msgspec.Struct, frozen=True):
@@ -70,12 +70,15 @@ class PlaceSettings(msgspec.Struct, frozen=True):
         """Half way between the estimate and a slow run: guarding early is dear, guarding late is late."""
         return (1.0 + self.duration_high) / 2
 
-    def solver(self, jobs: int) -> Solver:
-        """`auto`: exact for a few jobs, ruin and recreate from `ruin_jobs` on, regret and settling between."""
+    def solver(self, jobs: int, options: int) -> Solver:
+        """`auto`: exact for a few jobs, ruin and recreate from `ruin_jobs` on, regret and settling between.
+
+        Ruin and recreate is compiled code, so it has to be worth its loading.
+        """
         method = Method(self.method) if self.method != "auto" else Method.REGRET
         if self.method == "auto" and jobs <= self.exact_jobs:
             method = Method.EXACT
-        elif self.method == "auto" and jobs >= self.ruin_jobs:
+        elif self.method == "auto" and jobs >= self.ruin_jobs and options > PLAIN_OPTIONS:
             method = Method.RUIN
         return Solver(
             method,
@@ -99,7 +102,7 @@ def settings_of(policy: Policy) -> PlaceSettings:
             close = difflib.get_close_matches(key, known, n=1)
             raise InvalidInput(
                 f"policy {policy.name} has no setting '{given}'",
-                remedy=f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(known)}",
+                remedy=f"Did you mean '{_camel(close[0])}'?" if close else f"Known: {', '.join(map(_camel, known))}",
             )
     if policy.algorithm != "default" and not own:
         values["method"] = policy.algorithm
@@ -122,3 +125,8 @@ def settings_of(policy: Policy) -> PlaceSettings:
 def _snake(key: str) -> str:
     """Files write `carbonWeight`, the code `carbon_weight`."""
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+
+
+def _camel(key: str) -> str:
+    first, *rest = key.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -14,12 +14,10 @@ import msgspec
 import numpy as np
 
 from dure.place.exact import solve_exact
-from dure.place.instance import Instance, Longs, instance, spread, total
+from dure.place.instance import Instance, Longs, alone, instance, spread, total
 from dure.place.plain import plain_insert, plain_regret_order, plain_settle
-from dure.place.solver import Method, Solver
+from dure.place.solver import PLAIN_OPTIONS, Method, Solver
 
-# Up to here plain Python is quicker than loading compiled code.
-PLAIN_OPTIONS = 4000
 DEFAULT = Solver()
 
 
@@ -66,9 +64,10 @@ def solve(
 
 
 def undisputed(inst: Instance, choice: Longs) -> bool:
-    """Everybody already has the cheapest option there is: nothing can be better."""
+    """Everybody already has the cheapest option that would fit if he were alone: nothing can be better."""
+    cost = np.where(alone(inst), inst.cost, np.inf)
     cheapest = sum(
-        min(float(inst.cost[inst.first[j] : inst.first[j + 1]].min(initial=np.inf)), float(inst.hold[j]))
+        min(float(cost[inst.first[j] : inst.first[j + 1]].min(initial=np.inf)), float(inst.hold[j]))
         for j in range(inst.jobs)
     )
     return total(inst, choice) <= cheapest * (1 + 1e-12) + 1e-9

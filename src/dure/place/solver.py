@@ -6,6 +6,9 @@ import enum
 
 import msgspec
 
+# Up to so many options plain Python is quicker than loading compiled code.
+PLAIN_OPTIONS = 4000
+
 
 class Method(enum.StrEnum):
     """`regret` is the first answer alone, `ruin` improves it, `exact` proves it, `rolling` proves it by windows."""

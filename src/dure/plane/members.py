@@ -26,7 +26,7 @@ class LocalPlane:
     def __init__(self, store: StorePort) -> None:
         self.store = store
         # The agents of one process ask one after the other, mostly about the same records.
-        self._wanted = once(wanted_by_cluster)
+        self._wanted = once(Wishes().by_cluster)
 
     def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
         return self._wanted(self.store.list_workloads(ended=False), self.store.list_tenants()).get(cluster, ())
@@ -66,18 +66,33 @@ def tag_of(wanted: tuple[Desired, ...]) -> str:
     return hashlib.blake2b(msgspec.json.encode(wanted), digest_size=9).hexdigest()
 
 
-def wanted_by_cluster(
-    records: tuple[WorkloadRecord, ...], tenants: tuple[Tenant, ...]
-) -> dict[str, tuple[Desired, ...]]:
-    """What each cluster should run: homes, and the next homes of servings that warm up beside them."""
-    tiers = {tenant.name: tenant.isolation for tenant in tenants}
-    wanted: dict[str, list[Desired]] = {}
-    for record in records:
-        status = record.status
-        if status.phase.ended or status.leaving_s is not None:
-            continue
-        homes = {home.cluster: home for home in (status.incoming, status.placement) if home is not None}
-        for cluster, home in homes.items():
-            isolation = tiers.get(record.spec.tenant, Isolation.SHARED)
-            wanted.setdefault(cluster, []).append(Desired(record.uid, record.spec, home, status.done_s, isolation))
-    return {cluster: tuple(found) for cluster, found in wanted.items()}
+class Wishes:
+    """What is wanted of every cluster, time after time: a record that has not changed is not looked at again."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[WorkloadRecord, Isolation, dict[str, Desired]]] = {}
+
+    def by_cluster(
+        self, records: tuple[WorkloadRecord, ...], tenants: tuple[Tenant, ...]
+    ) -> dict[str, tuple[Desired, ...]]:
+        tiers = {tenant.name: tenant.isolation for tenant in tenants}
+        wanted: dict[str, list[Desired]] = {}
+        known, self._known = self._known, {}
+        for record in records:
+            tier = tiers.get(record.spec.tenant, Isolation.SHARED)
+            before = known.get(record.uid)
+            if before is None or before[0] is not record or before[1] is not tier:
+                before = record, tier, desired_of(record, tier)
+            self._known[record.uid] = before
+            for cluster, desired in before[2].items():
+                wanted.setdefault(cluster, []).append(desired)
+        return {cluster: tuple(found) for cluster, found in wanted.items()}
+
+
+def desired_of(record: WorkloadRecord, tier: Isolation) -> dict[str, Desired]:
+    """By cluster: its home, and the next home of a serving that warms up beside it."""
+    status = record.status
+    if status.phase.ended or status.leaving_s is not None:
+        return {}
+    homes = {home.cluster: home for home in (status.incoming, status.placement) if home is not None}
+    return {cluster: Desired(record.uid, record.spec, home, status.done_s, tier) for cluster, home in homes.items()}

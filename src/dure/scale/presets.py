@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-from dure.scale.hpa.spec import Behavior, Rules
-
 
 class Preset(msgspec.Struct, frozen=True):
     """One row of the guide."""
@@ -25,8 +23,3 @@ PRESETS = {
     "interactive": Preset(60, 25, 30),
 }
 CAUTIOUS = Preset(80, 20, 300)
-
-
-def behavior_of(preset: Preset) -> Behavior:
-    """The preset as HPA behaviour: the lower threshold is a tolerance of the scale-down direction."""
-    return Behavior(down=Rules(window_s=preset.window_s, tolerance=1.0 - preset.down_at / preset.up_at))

@@ -241,7 +241,7 @@ def test_a_paused_policy_holds_everything_and_says_so() -> None:
 def test_an_unknown_setting_names_the_nearest_valid_one() -> None:
     world = snapshot((record(training()),))
     wrong = msgspec.structs.replace(world, policies=(Policy("p", Verb.PLACE, settings={"horizonh": 3}),))
-    with pytest.raises(InvalidInput, match="Did you mean 'horizon_h'"):
+    with pytest.raises(InvalidInput, match="Did you mean 'horizonH'"):
         place(wrong)
 
 
@@ -344,3 +344,15 @@ def test_a_lonely_workload_in_an_empty_fleet_needs_no_solver() -> None:
     world = snapshot((record(training(classes=BIG_ONLY)),))
     cycle = Cycle(world, world.records)
     assert wishes(cycle, batch_of(cycle, world.records)) is not None
+
+
+def test_one_whose_favourite_stays_full_needs_no_solver_either() -> None:
+    full = msgspec.structs.replace(pool("a"), free_whole=(), free_milli=0)
+    world = snapshot(
+        (record(training(classes=BIG_ONLY), deferrable=True, deadline_s=20 * HOUR),), pools=(full, pool("b"))
+    )
+    cycle = Cycle(world, world.records)
+    batch = batch_of(cycle, world.records)
+    (choice,) = wishes(cycle, batch) or (None,)
+    assert choice is not None
+    assert batch.candidates[0][choice.candidate].where == "b/big"

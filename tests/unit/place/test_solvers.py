@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dure.model.errors import InvalidInput
 from dure.place.exact import solve_exact
 from dure.place.greedy import insert_in_order, regret_order
-from dure.place.instance import Instance, broken, instance, total
+from dure.place.instance import HELD, Instance, alone, broken, instance, total
 from dure.place.plain import plain_insert, plain_regret_order, plain_settle
 from dure.place.prices import congestion_prices
 from dure.place.ruin import improve
@@ -120,3 +120,14 @@ def test_an_option_outside_the_horizon_is_refused_in_words() -> None:
             np.array([[1]], np.int32),
             np.ones((1, 2, 1), np.int32),
         )
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances())
+def test_what_fits_alone_is_what_is_not_broken_alone(inst: Instance) -> None:
+    owner = np.repeat(np.arange(inst.jobs), np.diff(inst.first))
+    fits = alone(inst)
+    for option in range(inst.options):
+        only = np.full(inst.jobs, HELD, np.int64)
+        only[owner[option]] = option
+        assert fits[option] == (broken(inst, only) == "")

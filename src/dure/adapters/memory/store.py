@@ -28,6 +28,7 @@ class MemoryStore:
         self._records: dict[str, WorkloadRecord] = {}
         self._open: dict[str, str] = {}
         self._open_sorted: tuple[WorkloadRecord, ...] | None = None
+        self._open_order: list[str] | None = None
         self._newest: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self._journal: list[JournalEntry] = []
@@ -73,7 +74,7 @@ class MemoryStore:
         if record.name in self._open or record.uid in self._records:
             raise Conflict(f"workload '{record.name}' exists and has not ended")
         self._records[record.uid] = record
-        self._open_sorted = None
+        self._open_sorted = self._open_order = None
         if not record.status.phase.ended:
             self._open[record.name] = record.uid
         self._newest[record.name] = record.uid
@@ -176,7 +177,9 @@ class MemoryStore:
     def _list_open(self) -> tuple[WorkloadRecord, ...]:
         """Kept sorted until a record changes: the loops ask far more often than they write."""
         if self._open_sorted is None:
-            self._open_sorted = _sorted(self._records[uid] for uid in self._open.values())
+            if self._open_order is None:
+                self._open_order = [one.uid for one in _sorted(self._records[uid] for uid in self._open.values())]
+            self._open_sorted = tuple(map(self._records.__getitem__, self._open_order))
         return self._open_sorted
 
     def _swap(self, change: Change) -> bool:
@@ -187,6 +190,7 @@ class MemoryStore:
         self._open_sorted = None
         if change.status.phase.ended:
             self._open.pop(record.name, None)
+            self._open_order = None
         self._append(change.entries, change.events)
         for charge in change.charges:
             key = (charge.day, charge.tenant, charge.cluster)

@@ -32,11 +32,6 @@ class _Graph:
         self.weights.append(numpy_helper.from_array(values, name))
         return name
 
-    def ints(self, values: list[int]) -> str:
-        name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.array(values, np.int64), name))
-        return name
-
     def op(self, kind: str, *inputs: str, **attributes: object) -> str:
         name = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name=f"n{len(self.nodes)}", **attributes))

@@ -60,6 +60,9 @@ class SqlStore:
 
     @contextmanager
     def together(self) -> Iterator[None]:
+        if getattr(self._joined, "connection", None) is not None:
+            yield
+            return
         with _translated(), self.engine.begin() as connection:
             self._joined.connection = connection
             try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -99,10 +98,6 @@ def _job(job: MixJob, mix: Mix, where: str) -> None:
             )
         if not math.isfinite(seconds) or not 0 < seconds <= LONGEST_S:
             raise InvalidInput(f"the run time in '{queue}' must be positive, not {seconds}", where=place)
-
-
-def to_plain(mix: Mix) -> Any:
-    return msgspec.to_builtins(mix)
 
 
 _SHAPE = (
