@@ -137,6 +137,33 @@ def plugin(path: Path, kubelet: Path, node: str, kubeconfig: Path | None, cdi: P
             driver.close()
 
 
+@command.command()
+@click.option("-f", "--file", "path", required=True, type=click.Path(path_type=Path), help="The node file.")
+@click.option("--policy", default="auto", show_default=True, help="The sharing policy.")
+def serve(path: Path, policy: str) -> None:
+    """Serve the slices of this node's virtual accelerators to containers, until it is stopped.
+
+    Each slice is a socket that the device plugin mounts into one container. Containers bring their models; squads are
+    formed across all of them, within the part of the accelerator that each was given.
+
+    \b
+    Example:
+      dure device serve -f node.yaml
+    """
+    from dure.device.plugin.node import read_node
+    from dure.device.slices import Slices
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    slices = Slices(read_node(path), policy)
+    click.echo(f"Serving {len(slices.doors)} slices (Ctrl-C stops it)", err=True)
+    try:
+        stop.wait()
+    finally:
+        slices.close()
+
+
 def _demo_config(folder: Path) -> Any:
     from dure.adapters.onnx.models import KINDS, write_model
     from dure.device.config import DeviceConfig, TenantConfig
