@@ -83,7 +83,8 @@ def archive(path: Path, name: str, files: Files, main: list[str], env: Mapping[s
     """One layer with these files by their place in the image."""
     path.parent.mkdir(parents=True, exist_ok=True)
     layer = path.with_suffix(".layer")
-    with tarfile.open(layer, "w") as tar:
+    # Packages may share files by hard links; an image has none.
+    with tarfile.open(layer, "w", dereference=True) as tar:
         for folder in ("/tmp", "/proc", "/sys", "/dev", "/etc"):
             tar.addfile(_folder(folder))
         for place, source in sorted(files.items()):

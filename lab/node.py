@@ -82,10 +82,14 @@ class RealNode:
         self._api.patch(path, {"spec": {"taints": None}})
         self.kubelet.wait_ready()
 
+    @property
+    def ctr(self) -> str:
+        """The program that speaks with containerd; call it with `run`."""
+        return str(self._binaries["containerd"] / "ctr")
+
     def load(self, archive: Path) -> None:
         """Import an image."""
-        ctr = str(self._binaries["containerd"] / "ctr")
-        self.run(ctr, "--address", str(self.address), "-n", "k8s.io", "images", "import", str(archive))
+        self.run(self.ctr, "--address", str(self.address), "-n", "k8s.io", "images", "import", str(archive))
 
     def run(self, *command: str) -> str:
         """Run a program inside the node's namespaces."""
@@ -125,9 +129,7 @@ class RealNode:
         def ready() -> bool:
             return (
                 subprocess.run(
-                    self._inside(
-                        str(self._binaries["containerd"] / "ctr"), "--address", str(self.address), "version"
-                    ),
+                    self._inside(self.ctr, "--address", str(self.address), "version"),
                     capture_output=True,
                 ).returncode
                 == 0

@@ -2,8 +2,8 @@
 
 The process of `dure device serve`. Whoever holds a slice's socket is that slice: the device plugin mounts it into one
 container. A container brings its model; its connection is its lease, so a container that is killed frees memory,
-threads and the slice at that moment. Compute is limited to the slice's part of the accelerator, memory by the tenant's
-process.
+threads and the slice at that moment. Compute is limited to the slice's part of the accelerator, memory by the
+tenant's process.
 """
 
 from __future__ import annotations
