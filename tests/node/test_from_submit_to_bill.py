@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dure.cli.client import Client as PlaneClient
 from lab.cluster import Cluster
 from lab.lab import Lab
 from lab.rest import Json
 from tests.kube.chaos import Process, free_port
-from tests.kube.test_up import dure, said
+from tests.kube.test_up import dure
 from tests.kube.world import until
 from tests.lab.objects import has_condition
 from tests.lab.test_faults import ROOT
@@ -45,7 +46,8 @@ def test_a_served_model_goes_from_submit_to_bill(cluster: Cluster, tmp_path: Pat
         plane.start()
         try:
             until(lambda: "/login?code=" in log.read_text(), "the plane")
-            until(lambda: any(one.get("free_devices") for one in said(state, "get", "pools")), "slices in the pool")
+            pools = PlaneClient(state)
+            until(lambda: any(one.get("free_devices") for one in pools.items("/v1/pools")), "slices in the pool")
             submitted = time.time()
             dure(state, "submit", "-f", str(EXAMPLE / "workload.yaml"))
             pod = ready_pod(cluster)
@@ -59,16 +61,20 @@ def test_a_served_model_goes_from_submit_to_bill(cluster: Cluster, tmp_path: Pat
             dure(state, "cancel", "ranker")
             until(lambda: not cluster.api.get(PODS)["items"], "the end of its pod")
             until(lambda: not node.held(), "its slice is free")
-            until(lambda: bool(said(state, "bill", "search")), "what it is charged")
-            charged = sum(one["micros"] for one in said(state, "bill", "search"))
+            until(lambda: bool(charges(state)), "what it is charged")
+            charged = sum(one["micros"] for one in charges(state))
             assert charged == workload(state)["status"]["spent_micros"] > 0
         finally:
             plane.close()
 
 
 def workload(state: Path) -> Json:
-    [found] = said(state, "get", "workloads", "--all")
+    found: Json = PlaneClient(state).get("/v1/workloads/ranker")
     return found
+
+
+def charges(state: Path) -> list[Json]:
+    return list(PlaneClient(state).items("/v1/charges", tenant="search"))
 
 
 def ready_pod(cluster: Cluster) -> Json:

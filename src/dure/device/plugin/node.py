@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 
 import msgspec
-import yaml
 
+from dure.files.plain import read_as
 from dure.model.errors import InvalidInput
 
 DOMAIN = "dure.dev"
@@ -79,12 +79,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 def read_node(path: Path) -> NodeConfig:
     """The checked node file; `InvalidInput` says what and where."""
-    try:
-        config = msgspec.convert(yaml.safe_load(path.read_text()), NodeConfig)
-    except FileNotFoundError as error:
-        raise InvalidInput(f"no such file: {path}", remedy="Give a node file: dure device plugin -f FILE.") from error
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise InvalidInput(str(error), where=str(path), remedy="See docs/node.md for the node file.") from error
+    config = read_as(path, NodeConfig, "a node file", "See docs/node.md for the node file.")
     _check(config, str(path))
     return config
 
