@@ -25,18 +25,21 @@ def build(options: argparse.Namespace) -> int:
     if options.if_go and problem:
         print(f"lab: not built, tests on real clusters will be skipped: {problem}", file=sys.stderr)
         return 0
-    built = ensure(options.artifact or _buildable())
+    built = ensure(options.artifact if options.artifact and not options.full else _buildable(options.full))
     if not options.if_go:
         for name, path in built.items():
             print(f"{name}\t{path}")
     return 0
 
 
-def _buildable() -> list[str]:
+def _buildable(full: bool) -> list[str]:
+    """What can be used here: all, or all but what is built on demand only."""
     problem = why_no_real_node()
     if problem:
         print(f"lab: without real nodes, tests on them will be skipped: {problem}", file=sys.stderr)
-    return [artifact.name for artifact in ARTIFACTS if not problem or artifact.name not in REAL_NODE]
+    left_out = set(REAL_NODE) if problem else set()
+    wanted = [artifact.name for artifact in ARTIFACTS if full or not artifact.on_demand]
+    return [name for name in wanted if name not in left_out]
 
 
 def up(options: argparse.Namespace) -> int:
@@ -72,8 +75,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = commands.add_parser("build", help="build what is missing in the cache")
     names = [artifact.name for artifact in ARTIFACTS]
-    command.add_argument("artifact", nargs="*", metavar="ARTIFACT", help=f"any of {', '.join(names)}; all when none")
+    told = f"any of {', '.join(names)}; without one, all that `make test` needs"
+    command.add_argument("artifact", nargs="*", metavar="ARTIFACT", help=told)
     command.add_argument("--if-go", action="store_true", help="quietly; without Go, say so in one line and succeed")
+    command.add_argument("--full", action="store_true", help="also what only `make test-full` needs")
     command.set_defaults(run=build)
     for name, run, told in (
         ("up", up, "start a lab in the background"),

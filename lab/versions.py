@@ -24,8 +24,9 @@ class Family:
     # Packages whose version variables are stamped; unstamped Kubernetes programs report no minor version,
     # and Kueue and KEDA look at it.
     stamped: tuple[str, ...] = ()
-    # Further arguments of `go build`; a program with C in it is linked statically, to run inside any root.
-    flags: tuple[str, ...] = ()
+    # Build tags; Prometheus without service discovery of clouds is a third of its dependencies.
+    tags: tuple[str, ...] = ()
+    # With C in it; linked statically, to run inside any root.
     cgo: bool = False
 
     @property
@@ -67,6 +68,8 @@ class Artifact:
     # What the Go caches grow by while this is built, and what is kept afterwards.
     scratch_mib: int = 0
     kept_mib: int = 1
+    # Built when something asks for it by name, not with the rest: heavy, and only few tests need it.
+    on_demand: bool = False
 
 
 KUBERNETES = Family(
@@ -77,11 +80,14 @@ KUBERNETES = Family(
 ETCD = Family("etcd", "go.etcd.io/etcd/server/v3")
 KWOK = Family("kwok", "sigs.k8s.io/kwok")
 KUEUE = Family("kueue", "sigs.k8s.io/kueue")
+KEDA = Family("keda", "github.com/kedacore/keda/v2")
+KARPENTER = Family("karpenter", "sigs.k8s.io/karpenter")
+PROMETHEUS = Family("prometheus", "github.com/prometheus/prometheus", tags=("remove_all_sd",))
 
 CONTAINERD = Family(
-    "containerd", "github.com/containerd/containerd/v2", flags=("-tags=no_btrfs no_devmapper no_zfs no_aufs",)
+    "containerd", "github.com/containerd/containerd/v2", tags=("no_btrfs", "no_devmapper", "no_zfs", "no_aufs")
 )
-RUNC = Family("runc", "github.com/opencontainers/runc", flags=("-tags=netgo osusergo",), cgo=True)
+RUNC = Family("runc", "github.com/opencontainers/runc", tags=("netgo", "osusergo"), cgo=True)
 CNI = Family("cni", "github.com/containernetworking/plugins")
 
 
@@ -93,6 +99,30 @@ def _kubernetes(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Arti
         cold_s=cold_s,
         scratch_mib=scratch_mib,
         kept_mib=kept_mib,
+    )
+
+
+def _prometheus(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Artifact:
+    return Artifact(
+        name,
+        PROMETHEUS,
+        package=f"github.com/prometheus/prometheus/cmd/{name}",
+        cold_s=cold_s,
+        scratch_mib=scratch_mib,
+        kept_mib=kept_mib,
+        on_demand=True,
+    )
+
+
+def _keda(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Artifact:
+    return Artifact(
+        f"keda-{name}",
+        KEDA,
+        package=f"github.com/kedacore/keda/v2/cmd/{name}",
+        cold_s=cold_s,
+        scratch_mib=scratch_mib,
+        kept_mib=kept_mib,
+        on_demand=True,
     )
 
 
@@ -130,6 +160,23 @@ ARTIFACTS: tuple[Artifact, ...] = (
         scratch_mib=100,
         kept_mib=10,
     ),
+    _prometheus("prometheus", cold_s=240, scratch_mib=1500, kept_mib=110),
+    _prometheus("promtool", cold_s=40, scratch_mib=300, kept_mib=100),
+    Artifact(
+        "karpenter",
+        KARPENTER,
+        package="sigs.k8s.io/karpenter/kwok",
+        cold_s=240,
+        scratch_mib=1200,
+        kept_mib=70,
+        on_demand=True,
+    ),
+    Artifact(
+        "karpenter-manifests", KARPENTER, files=("pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"), on_demand=True
+    ),
+    Artifact("keda-manifests", KEDA, files=("config/crd/bases/*.yaml",), on_demand=True),
+    _keda("operator", cold_s=330, scratch_mib=2500, kept_mib=150),
+    _keda("adapter", cold_s=70, scratch_mib=500, kept_mib=100),
 )
 
 REAL_NODE = ("kubelet", "containerd", "runc", "cni")
