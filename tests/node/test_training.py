@@ -30,8 +30,8 @@ from tests.lab.test_faults import ROOT
 pytestmark = [pytest.mark.lab, pytest.mark.real_node, pytest.mark.slow]
 EXAMPLE = ROOT / "examples" / "training"
 STEPS, EVERY = 600, 100
-HOST = AcceleratorProfile(
-    name="host",
+PLAIN = AcceleratorProfile(
+    name="plain",
     vendor="",
     kind=Kind.NPU,
     memory_mib=1024,
@@ -41,7 +41,7 @@ HOST = AcceleratorProfile(
     idle_w=5.0,
     share=(ShareMode.EXCLUSIVE,),
 )
-CATALOGUE = Catalogue(classes={"host": HOST}, models={})
+CATALOGUE = Catalogue(classes={"plain": PLAIN}, models={})
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def fit(folder: Path, pause_s: float) -> Workload:
         name="fit",
         tenant="vision",
         type=WorkloadType.TRAINING,
-        classes=(AcceptedClass("host"),),
+        classes=(AcceptedClass("plain"),),
         demand=Demand(devices=1, memory_mib=64, cpu_milli=100, host_memory_mib=128),
         duration_s=600.0,
         checkpoint_s=1.0,
@@ -81,8 +81,8 @@ def fit(folder: Path, pause_s: float) -> Workload:
 
 
 def agent(cluster: Cluster, plane: FixedPlane) -> Member:
-    tariff = Tariff(cluster.name, "here", "host")
-    pool = PoolSpec(name="here", class_name="host", tariff=tariff, devices=1, share=(ShareMode.EXCLUSIVE,))
+    tariff = Tariff(cluster.name, "here", "plain")
+    pool = PoolSpec(name="here", class_name="plain", tariff=tariff, devices=1, share=(ShareMode.EXCLUSIVE,))
     spec = ClusterSpec(ClusterInfo(cluster.name), Connect(kubeconfig=str(cluster.kubeconfig_path)), (pool,))
     member = Member(spec, CATALOGUE, api_of(cluster), plane, RealClock())
     member.cluster.start()
@@ -96,7 +96,7 @@ def test_a_job_that_is_moved_at_a_checkpoint_ends_with_the_result_of_an_undistur
     alone, moved = tmp_path / "alone", tmp_path / "moved"
     command = [sys.executable, str(EXAMPLE / "train.py"), "--steps", str(STEPS), "--every", str(EVERY)]
     subprocess.run([*command, "--folder", str(alone)], check=True, capture_output=True)
-    home = Placement("fit", 1, "a", "here", "host", ShareMode.EXCLUSIVE, Capacity.OWNED, 1, 0.0)
+    home = Placement("fit", 1, "a", "here", "plain", ShareMode.EXCLUSIVE, Capacity.OWNED, 1, 0.0)
     wanted = Desired(uid="u-fit", spec=fit(moved, pause_s=2.0), placement=home)
     planes = {"a": FixedPlane(wanted), "b": FixedPlane()}
     members = [agent(lab[name], planes[name]) for name in planes]
