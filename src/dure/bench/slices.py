@@ -7,6 +7,8 @@ else the machine does hits all of them. Needs the `device` extra.
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import tempfile
 import threading
 import time
@@ -40,7 +42,8 @@ def command(requests: int, rounds: int, kind: str, as_json: bool, report: Path |
     Example:
       dure bench slices --requests 500 --json
     """
-    with tempfile.TemporaryDirectory(prefix="dure-bench-") as folder:
+    # What the daemon tells of its slices is progress; the result alone goes to standard output.
+    with tempfile.TemporaryDirectory(prefix="dure-bench-") as folder, contextlib.redirect_stdout(sys.stderr):
         rows = _rows(Path(folder), kind, requests, rounds)
     emit(Result("slices", rows, summarise(rows)), as_json=as_json, report=report, figures=_figures(rows))
 
