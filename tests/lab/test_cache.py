@@ -152,8 +152,8 @@ def test_folders_on_one_file_system_share_its_free_space(tmp_path: Path) -> None
 
 
 def test_an_unknown_artifact_is_named_with_those_that_exist(cache: Cache) -> None:
-    with pytest.raises(BuildFailed, match=r"no artifact kubelet; it has etcd, kube-apiserver"):
-        build(cache, FakeBuilder(), "kubelet")
+    with pytest.raises(BuildFailed, match=r"no artifact kube-proxy; it has etcd, kube-apiserver"):
+        build(cache, FakeBuilder(), "kube-proxy")
 
 
 def test_versions_are_read_from_the_modules() -> None:
