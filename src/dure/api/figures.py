@@ -20,6 +20,7 @@ from dure.model.decision import JournalEntry, ScaleReplicas
 from dure.model.units import MICROS
 from dure.model.weights import WEIGHTS_SETTING, Weights
 from dure.model.workload import WorkloadRecord, WorkloadType
+from dure.plane.bursting import risks_of
 from dure.ports import StorePort
 
 UP, DOWN = "up", "down"
@@ -58,6 +59,28 @@ class ServingCollector(Collector):
         for record in self._store.list_workloads(ended=False):
             if record.spec.type is WorkloadType.SERVING and record.status.placement is not None:
                 yield record
+
+
+class RiskCollector(Collector):
+    """What the plane foresees for each serving with the replicas that it has."""
+
+    def __init__(self, store: StorePort) -> None:
+        self._store = store
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ("tenant", "workload")
+        risk = GaugeMetricFamily("dure_watch_risk_ratio", "Of a promise that is broken soon.", labels=labels)
+        late = GaugeMetricFamily("dure_watch_foreseen_late_ratio", "Late requests at the horizon.", labels=labels)
+        rate = GaugeMetricFamily("dure_watch_foreseen_requests_per_second", "At the horizon.", labels=labels)
+        for one in risks_of(self._store):
+            key = (one.tenant, one.workload)
+            risk.add_metric(key, one.risk)
+            late.add_metric(key, one.late)
+            rate.add_metric(key, one.rate_per_s)
+        yield from (risk, late, rate)
 
 
 class JournalCollector(Collector):

@@ -15,7 +15,14 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dure.api.backend import Shares
-from dure.api.figures import JournalCollector, NodeCollector, ServingCollector, ShareCollector, WeightCollector
+from dure.api.figures import (
+    JournalCollector,
+    NodeCollector,
+    RiskCollector,
+    ServingCollector,
+    ShareCollector,
+    WeightCollector,
+)
 from dure.api.pulse import Pulse
 from dure.model.answer import ClusterStatus, FleetStatus
 from dure.model.units import MICROS
@@ -41,8 +48,8 @@ class Metrics:
         self._registry.register(_FleetCollector(pulse))
         self._registry.register(NodeCollector(pulse))
         if store is not None:
-            for collector in (ServingCollector(store), JournalCollector(store), WeightCollector(store)):
-                self._registry.register(collector)
+            for collector in (ServingCollector, JournalCollector, WeightCollector, RiskCollector):
+                self._registry.register(collector(store))
         if shares is not None:
             self._registry.register(ShareCollector(shares))
 

@@ -32,7 +32,7 @@ Rush = tuple[Instant, Instant, str, float]
 
 
 @click.command("foresee")
-@click.option("--days", default=3, show_default=True, help="How long the fleet runs.")
+@click.option("--days", type=click.IntRange(1, 60), default=3, show_default=True, help="How long the fleet runs.")
 @click.option("--seeds", "seed_text", default="1..4", show_default=True, help="1..3, 2 or 1,4.")
 @bench_options
 def command(days: int, seed_text: str, as_json: bool, report: Path | None) -> None:

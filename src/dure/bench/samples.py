@@ -29,9 +29,19 @@ WANTED_PER_MINUTE = 1_000_000
 
 
 @click.command("samples")
-@click.option("--devices", default=1_000, show_default=True, help="Each shows 19 figures.")
-@click.option("--scrapes", default=120, show_default=True, help="Pages of each, one every 10 s.")
-@click.option("--rounds", default=3, show_default=True, help="Times the whole is done anew.")
+@click.option(
+    "--devices", type=click.IntRange(1, 1_000_000), default=1_000, show_default=True, help="Each shows 19 figures."
+)
+@click.option(
+    "--scrapes",
+    type=click.IntRange(1, 100_000),
+    default=120,
+    show_default=True,
+    help="Pages of each, one every 10 s.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, 100), default=3, show_default=True, help="Times the whole is done anew."
+)
 @bench_options
 def command(devices: int, scrapes: int, rounds: int, as_json: bool, report: Path | None) -> None:
     """Samples a minute: read, kept, downsampled, found again.

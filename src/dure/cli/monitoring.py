@@ -1,17 +1,20 @@
-"""Options of `dure up` for metrics: where samples are kept, and whom to scrape."""
+"""Options of `dure up` for metrics and notices: where samples are kept, whom to scrape, whom to tell."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from dure.embedded.live import LiveFleet
+    from dure.model.answer import FleetStatus
     from dure.ports import MetricsPort
+    from dure.watch.notices import Notice
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -21,6 +24,7 @@ class Wanted(NamedTuple):
 
     prometheus: str
     scrape: tuple[str, ...]
+    notify: tuple[str, ...] = ()
 
 
 def monitoring_options(command: Command) -> Command:
@@ -31,7 +35,37 @@ def monitoring_options(command: Command) -> Command:
     scrape = click.option(
         "--scrape", multiple=True, metavar="URL", help="Read an exporter's metrics every 15 s; may be repeated."
     )
-    return prometheus(scrape(command))
+    notify = click.option(
+        "--notify", multiple=True, metavar="ADDRESS",
+        help="Tell troubles to https://..., slack+https://... or smtp://HOST/READER; may be repeated.",
+    )  # fmt: skip
+    return prometheus(scrape(notify(command)))
+
+
+@contextmanager
+def telling(wanted: Wanted, live: LiveFleet, status: Callable[[], FleetStatus], state: Path) -> Iterator[None]:
+    """Notices go out while the block lasts, if somebody wants them."""
+    if not wanted.notify:
+        yield
+        return
+    from dure.adapters.notify.channels import channel_of
+    from dure.adapters.notify.notifier import Notifier
+    from dure.adapters.notify.outbox import Outbox
+    from dure.cli.notify import FILE
+    from dure.plane.bursting import risks_of
+    from dure.watch.notices import Risky, notices_of
+
+    def look() -> tuple[Notice, ...]:
+        risks = [Risky(one.tenant, one.workload, one.late, one.risk) for one in risks_of(live.store)]
+        return notices_of(status(), risks)
+
+    channels = [channel_of(address) for address in wanted.notify]
+    notifier = Notifier(live.fleet.name, Outbox(state / FILE), channels, look, time.time)
+    notifier.start()
+    try:
+        yield
+    finally:
+        notifier.stop()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dure.cli.monitoring import Wanted, monitoring_options, opened
+from dure.cli.monitoring import Wanted, monitoring_options, opened, telling
 from dure.cli.state import remove_address, state_option, write_address
 from dure.files.params import SEED, FiniteRange
 
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 @click.option("--seed", type=SEED, default=1, show_default=True, help="Seed of the demo's workloads and chances.")
 @click.option(
     "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; SQLite in the state folder."
+)
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The owner's token; that of the state folder if left out. Replicas share one.",
 )
 @click.option(
     "--grpc-port", type=click.IntRange(0, 65535), help="Let agents hold a gRPC stream on this port too; 0 takes any."
@@ -73,6 +78,7 @@ def command(
     fleet_file: Path | None,
     seed: int,
     store_url: str,
+    token_file: Path | None,
     grpc_port: int | None,
     grpc_cert: Path | None,
     grpc_key: Path | None,
@@ -85,6 +91,7 @@ def command(
     admins: tuple[str, ...],
     prometheus: str,
     scrape: tuple[str, ...],
+    notify: tuple[str, ...],
     open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
@@ -118,10 +125,11 @@ def command(
     guard_logs()
     from_environment("dure")
     fleet, catalogue = fleet_and_catalogue(fleet_file)
+    monitoring = Wanted(prometheus, scrape, notify)
     with hold(state), ExitStack() as stack:
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
-        samples = stack.enter_context(opened(Wanted(prometheus, scrape), live))
-        keys = Keys(fetch_token(state / "token"))
+        samples = stack.enter_context(opened(monitoring, live))
+        keys = Keys(fetch_token(token_file or state / "token"))
         authority = _authority(state) if tls else None
         app = create_app(
             live.desk,
@@ -134,9 +142,10 @@ def command(
             relying=relying,
             admins=admins,
         )
+        stack.enter_context(telling(monitoring, live, app.service.pulse.status, state))
         server = Server(app, *open_socket(host, port), authority)
-        wanted = _grpc_tls(authority, host, grpc_cert, grpc_key, agent_certs)
-        agents = _agent_stream(live.desk, host, grpc_port, wanted)
+        grpc_tls = _grpc_tls(authority, host, grpc_cert, grpc_key, agent_certs)
+        agents = _agent_stream(live.desk, host, grpc_port, grpc_tls)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())

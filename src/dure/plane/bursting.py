@@ -26,6 +26,7 @@ from dure.pack.burst import BurstSettings, BurstState, LatencySample, burst, tre
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
 from dure.plane.observe import Observer
+from dure.ports import StorePort
 from dure.share.feedback import Said, target_ms
 from dure.watch.risk import Foreseen, RiskBook, RiskSettings
 
@@ -53,6 +54,12 @@ class Risk(msgspec.Struct, frozen=True):
     rate_per_s: float
     late: float
     risk: float
+
+
+def risks_of(store: StorePort) -> tuple[Risk, ...]:
+    """What the plane that leads foresees, as it left it in the store."""
+    kept = store.fetch_setting(RISKS_SETTING)
+    return msgspec.json.decode(kept, type=tuple[Risk, ...]) if kept else ()
 
 
 class Sight(NamedTuple):

@@ -173,7 +173,7 @@ def _beyond(curve: list[tuple[float, float]], at: float) -> float:
     last, late = curve[-1]
     odds = _log_odds(late)
     slope = max(0.15, (odds - _log_odds(curve[-2][1])) / (last - curve[-2][0])) if len(curve) > 1 else 0.15
-    return 1.0 / (1.0 + math.exp(-min(30.0, odds + slope * (at - last))))
+    return max(late, 1.0 / (1.0 + math.exp(-min(30.0, odds + slope * (at - last)))))
 
 
 def _log_odds(part: float) -> float:
