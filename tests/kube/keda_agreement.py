@@ -8,9 +8,9 @@ of the tick is shown, the question goes on to KEDA's adapter (which asks the ope
 KEDA's answer goes back at the next point of a time grid, whose multiples are not near any window or period of the
 rendered behaviour. Compared are KEDA's answer with the mirror's, and the replicas found at the next question.
 
-On a busy machine two moments are known only by their bounds: when the controller decides (between our answer and its
-next question), and for which second KEDA asked Prometheus (one of those that passed meanwhile). The mirror has to agree
-for the first of these moments or for the last; ticks that need the last are counted as late.
+On a busy machine two moments are known only by their bounds: when the controller decides (between our answer and
+its next question), and for which second KEDA asked Prometheus (one of those that passed meanwhile). The mirror has to
+agree for the first of these moments or for the last; ticks that need the last are counted as late.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class Player:
         self._world, self._path, self._since = world, list(path), 0
         self._query = manifest["spec"]["triggers"][0]["metadata"]["query"]
         self._scaled, self._state = scaled_of(manifest), KedaState()
-        self._before, self._answers = 0, (None, None)
+        self._before = 0
+        self._answers: tuple[int | None, int | None] = (None, None)
         self._sight: KedaSight | None = None
         self._anchor_s = 0.0
 
