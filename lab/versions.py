@@ -110,7 +110,6 @@ def _prometheus(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Arti
         cold_s=cold_s,
         scratch_mib=scratch_mib,
         kept_mib=kept_mib,
-        on_demand=True,
     )
 
 
