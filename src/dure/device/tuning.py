@@ -152,7 +152,7 @@ class Tuner:
         self._record.add_weights(WeightPoint(now_ms, dict(self.weights), self.policy))
 
     def _mood(self, waiting: Mapping[str, int]) -> Mood:
-        tenants = len(self._config)
+        tenants = max(1, len(self._config))
         return Mood(
             risk=max((a.risk for a in self.standing.values()), default=0.0),
             load=sum(waiting.values()) / tenants,

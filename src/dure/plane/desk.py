@@ -20,6 +20,8 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import DAY_S, Instant
 from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus
 from dure.plane.answers import plan_of, why_of
+from dure.plane.apply import Draft
+from dure.plane.billing import billed
 from dure.plane.etas import etas_of
 from dure.plane.observe import Observer
 from dure.plane.status import Past, Spent, status_of
@@ -61,14 +63,17 @@ class Desk:
         return self.store.create_workload(record, idempotency_key=key)
 
     def cancel(self, name: str) -> WorkloadRecord:
-        """Its agent removes what runs; a record that changes meanwhile is read again."""
+        """It is charged up to now and its agent removes what runs; a record that changes meanwhile is read again."""
         for _ in range(_ATTEMPTS):
             record = self.store.fetch_workload(name)
             if record.status.phase.ended:
                 raise Conflict(f"workload '{name}' is already {record.status.phase}")
+            draft = Draft(record)
+            if draft.due(self.now(), 0.0):
+                billed([draft], self.snapshot(), 0.0)
             now_s = self.now()
             status = msgspec.structs.replace(
-                record.status,
+                draft.status,
                 phase=Phase.CANCELLED,
                 finished_s=now_s,
                 ready=0,
@@ -76,7 +81,8 @@ class Desk:
                 message="cancelled by its owner",
             )
             told = Event(now_s, "Cancelled", f"{name} was cancelled", tenant=record.spec.tenant, workload=name)
-            if not self.store.commit([Change(record.uid, record.version, status, events=(told,))]):
+            change = Change(record.uid, record.version, status, events=(told,), charges=tuple(draft.charges))
+            if not self.store.commit([change]):
                 return msgspec.structs.replace(record, status=status, version=record.version + 1)
         raise Conflict(f"workload '{name}' changes too fast to be cancelled", remedy="Try again.")
 
