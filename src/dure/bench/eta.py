@@ -16,6 +16,7 @@ from dure.bench.eta_replay import Forecast, Replay, Trace
 from dure.bench.gap import seeds
 from dure.bench.progress import Journal, cells
 from dure.bench.result import Cell, Result, Row, bench_options, emit
+from dure.files.params import POSITIVE
 from dure.model.errors import InvalidInput
 
 # Forecasts made while the ranges are still learned are not counted.
@@ -41,8 +42,8 @@ class Stretch(msgspec.Struct, frozen=True):
 
 @click.command("eta")
 @click.option("--trace", "traces", multiple=True, type=click.Choice(list(TRACES)), help="Default: philly and pai.")
-@click.option("--jobs", default=4000, show_default=True, help="Jobs of each stretch.")
-@click.option("--load", default=0.95, show_default=True, help="Demand over capacity.")
+@click.option("--jobs", type=click.IntRange(1), default=4000, show_default=True, help="Jobs of each stretch.")
+@click.option("--load", type=POSITIVE, default=0.95, show_default=True, help="Demand over capacity.")
 @click.option("--seeds", "seed_text", default="1..3", show_default=True, help="Each is another stretch of the trace.")
 @click.option("--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="Other jobs: at_s, length_s, devices, group.")  # fmt: skip
