@@ -12,16 +12,19 @@ from typing import Protocol
 
 import msgspec
 
+from dure.model.audit import AuditLine
 from dure.model.cluster import ClusterState
 from dure.model.decision import Bind, Evict, JournalEntry, Resize
 from dure.model.defrag import DefragWish
 from dure.model.event import Event
 from dure.model.membership import Membership
 from dure.model.policy import Policy
+from dure.model.posting import Posting
 from dure.model.report import Desired, Observed, Report
 from dure.model.sample import Sample
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant
+from dure.model.token import Token
 from dure.model.units import Instant, Micros, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
 
@@ -191,12 +194,13 @@ class StorePort(Protocol):
         entries: Sequence[JournalEntry] = (),
         events: Sequence[Event] = (),
         settings: Mapping[str, str] = NO_SETTINGS,
+        postings: Sequence[Posting] = (),
         token: int | None = None,
     ) -> tuple[str, ...]:
         """All in one transaction. A change whose record moved on is left out whole; answers those uids.
 
-        `seq` of entries and events is given by the store; `settings` are written over. With a `token` that is no
-        longer the newest nothing is written and `Conflict` is raised.
+        `seq` of entries and events is given by the store; `settings` are written over and `postings` added to
+        those of the same key. With a `token` that is no longer the newest nothing is written and `Conflict` raised.
         """
         ...
 
@@ -210,8 +214,14 @@ class StorePort(Protocol):
         """Sums by day, tenant and cluster for days since <= day < until; a day is `at_s // 86400`."""
         ...
 
+    def list_ledger(
+        self, since_hour: int, until_hour: int, *, tenant: str | None = None, cluster: str | None = None
+    ) -> tuple[Posting, ...]:
+        """Postings of the hours since <= hour < until by key; an hour is `at_s // 3600`."""
+        ...
+
     def write_report(self, report: Report) -> None:
-        """Kept if newer than the one there; its decisions go into the journal in the same transaction."""
+        """Kept if newer than the one there; its decisions go into the journal with it, each with its owner's name."""
         ...
 
     def list_reports(self) -> tuple[Report, ...]:
@@ -234,6 +244,18 @@ class StorePort(Protocol):
 
     def list_policies(self, *, name: str | None = None) -> tuple[Policy, ...]:
         """The newest version of each, or every version of one, newest last."""
+        ...
+
+    def write_token(self, token: Token) -> None: ...
+
+    def fetch_token(self, id_: str) -> Token | None: ...
+
+    def list_tokens(self) -> tuple[Token, ...]:
+        """By creation; ended ones too."""
+        ...
+
+    def list_audit(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[AuditLine, ...]:
+        """Lines of the audit log in order: one for every audited write, made in the same transaction."""
         ...
 
 

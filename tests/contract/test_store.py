@@ -16,6 +16,7 @@ from dure.model.demand import Demand
 from dure.model.errors import Conflict, NotFound
 from dure.model.event import Event
 from dure.model.policy import Policy, Verb
+from dure.model.posting import Account, Posting
 from dure.model.reason import Reason, Verdict
 from dure.model.report import Report
 from dure.model.tenant import Tenant
@@ -297,3 +298,23 @@ def test_settings_of_a_commit_are_kept_with_it_or_not_at_all(store: StorePort) -
     with pytest.raises(Conflict):
         store.commit((), settings={"weights": "2"}, token=old)
     assert store.fetch_setting("weights") == "1"
+
+
+def test_postings_of_one_key_add_up_and_are_listed_by_hour_tenant_and_cluster(store: StorePort) -> None:
+    used = Posting(7, "seoul", "h100", Account.USED, "vision", "chat", "w", 5, 6, 7, 8, 9)
+    paid = Posting(7, "seoul", "h100", Account.PAID, micros=5, carbon_mg=6)
+    other = Posting(8, "busan", "a10g", Account.IDLE, micros=1)
+    store.commit([], postings=(used, paid), settings={"ledger-until": "1.0"})
+    store.commit([], postings=(used, other))
+    twice = msgspec.structs.replace(used, micros=10, carbon_mg=12, device_ms=14, energy_mwh=16, unknown_mwh=18)
+    assert store.list_ledger(0, 9) == (paid, twice, other)
+    assert store.list_ledger(7, 8, tenant="vision") == (twice,)
+    assert store.list_ledger(8, 9, cluster="seoul") == ()
+
+
+def test_an_old_leader_posts_nothing(store: StorePort) -> None:
+    token = store.acquire_lease("one", 0.0, 1.0)
+    store.acquire_lease("two", 5.0, 1.0)
+    with pytest.raises(Conflict):
+        store.commit([], postings=(Posting(7, "seoul", "h100", Account.PAID, micros=5),), token=token)
+    assert store.list_ledger(0, 9) == ()

@@ -6,34 +6,48 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 
 from dure.adapters.memory.metrics import MemoryMetrics
-from dure.api import login, openapi, problems
+from dure.api import login, openapi, problems, sso
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
+from dure.api.insight import Insight
+from dure.api.limits import Limits
 from dure.api.metrics import Metrics
+from dure.api.people import Directory
 from dure.api.pulse import Pulse
 from dure.api.routes import (
     agents,
+    audit,
     charges,
     defrag,
     documents,
+    finops,
     fleet,
     health,
+    insight,
     journal,
+    ledger,
     policies,
     shadow,
     share,
+    tokens,
     workloads,
 )
+from dure.api.rules import guard
 from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
 from dure.ports import MetricsPort
+
+if TYPE_CHECKING:
+    from dure.adapters.oidc import Relying
+    from dure.adapters.pki import Authority
 
 MAX_BODY = 8 * 1024 * 1024
 
@@ -55,18 +69,38 @@ def create_app(
     hosts: Iterable[str] = (),
     samples: MetricsPort | None = None,
     shares: Shares | None = None,
+    limits: Limits | None = None,
+    authority: Authority | None = None,
+    relying: Relying | None = None,
+    admins: Iterable[str] = (),
 ) -> App:
     """`pages` are further routes behind the same gate (the dashboard); `hosts` further names of this server.
 
     `samples` keeps the past for the charts; without one it is kept in memory.
     """
     pulse = Pulse(backend, samples or MemoryMetrics())
-    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), shares)
+    people = Directory(backend.store, admins)
+    keys.introduce(people)
+    service = Service(
+        backend,
+        keys,
+        pulse,
+        Stream(backend),
+        Metrics(pulse, backend.store, shares),
+        people,
+        Insight(backend, pulse),
+        shares,
+        authority,
+        relying,
+    )
     litestar = Litestar(
         [
             *workloads.HANDLERS,
             *fleet.HANDLERS,
             *charges.HANDLERS,
+            *ledger.HANDLERS,
+            *finops.HANDLERS,
+            *insight.HANDLERS,
             *journal.HANDLERS,
             *shadow.HANDLERS,
             *policies.HANDLERS,
@@ -74,10 +108,14 @@ def create_app(
             *share.HANDLERS,
             *documents.HANDLERS,
             *health.HANDLERS,
+            *audit.HANDLERS,
+            *tokens.HANDLERS,
             *agents.HANDLERS,
             *login.HANDLERS,
+            *sso.HANDLERS,
             *pages,
         ],
+        guards=[guard],
         exception_handlers={Exception: problems.handle},
         lifespan=[_background],
         logging_config=None,
@@ -86,7 +124,7 @@ def create_app(
         state=State({STATE_KEY: service}),
     )
     openapi.document_problems(litestar)
-    return App(Gate(litestar, keys, service.metrics, hosts), litestar, service)  # type: ignore[arg-type]
+    return App(Gate(litestar, keys, service.metrics, hosts, limits, sso=relying is not None), litestar, service)  # type: ignore[arg-type]
 
 
 @contextlib.asynccontextmanager

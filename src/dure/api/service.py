@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from litestar import Request
 
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
+from dure.api.insight import Insight
 from dure.api.metrics import Metrics
+from dure.api.people import Directory
 from dure.api.pulse import Pulse
 from dure.api.stream import Stream
+
+if TYPE_CHECKING:
+    from dure.adapters.oidc import Relying
+    from dure.adapters.pki import Authority
 
 STATE_KEY = "service"
 
@@ -23,7 +29,11 @@ class Service:
     pulse: Pulse
     stream: Stream
     metrics: Metrics
+    people: Directory
+    insight: Insight
     shares: Shares | None = None
+    authority: Authority | None = None
+    relying: Relying | None = None
 
 
 def service_of(request: Request[Any, Any, Any]) -> Service:

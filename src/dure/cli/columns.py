@@ -169,6 +169,8 @@ KINDS: dict[str, list[Column]] = {
         Column("ALGORITHM", _field("algorithm", "default")),
         Column("VERSION", _field("version", "1")),
         Column("STATE", lambda item, _: "paused" if item.get("paused") else "active"),
+        Column("BY", _field("changed_by"), wide=True),
+        Column("CHANGED", lambda item, now: moment(item.get("changed_s"), now), wide=True),
     ],
     "decisions": [
         Column("SEQ", _field("seq")),

@@ -42,10 +42,13 @@ class Run(msgspec.Struct, frozen=True):
     start_s: Instant = START_S
 
 
-def simulate(run: Run, progress: Callable[[float], None] | None = None) -> Summary:
-    """Run to the end and sum up. `progress` is told the share of time that has passed."""
+def simulate(run: Run, progress: Callable[[float], None] | None = None, store: MemoryStore | None = None) -> Summary:
+    """Run to the end and sum up. `progress` is told the share of time that has passed.
+
+    A `store` that is given is filled, for those who want more than the summary: journal, events, ledger.
+    """
     clock = VirtualClock(run.start_s)
-    store = MemoryStore()
+    store = store if store is not None else MemoryStore()
     world = EmbeddedWorld(run.fleet, run.catalogue, store, clock, seed=run.seed, idle_s=IDLE_S)
     usage = Usage()
     end_s = run.start_s + run.days * DAY_S

@@ -120,6 +120,19 @@ class ClusterStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     demo: bool = False
 
 
+class ServiceStatus(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A serving's counters since its start. `target` is the part of the requests that has to be answered in time."""
+
+    workload: str
+    tenant: str
+    target: float
+    model: str = ""
+    cluster: str = ""
+    ready: int = 0
+    requests: int = 0
+    requests_good: int = 0
+
+
 class Totals(msgspec.Struct, frozen=True, omit_defaults=True):
     """`slo_attainment` is good requests over all, None before the first. `spent_*` count since the start.
 
@@ -174,6 +187,7 @@ class FleetStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     troubles: tuple[Trouble, ...] = ()
     usage: tuple[TenantUsage, ...] = ()
     upcoming: tuple[Upcoming, ...] = ()
+    services: tuple[ServiceStatus, ...] = ()
 
     @property
     def well(self) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 from dure.model.decision import JournalEntry, Place, Reweigh
 from dure.model.event import Event
 from dure.model.policy import Verb
+from dure.model.posting import Posting
 from dure.model.report import Report
 from dure.model.units import HOUR_S, WHOLE_MILLI, Instant
 from dure.model.weights import HISTORY_SETTING, WEIGHTS_SETTING, WeightHistory, WeightPoint
@@ -39,6 +40,7 @@ class Learned(NamedTuple):
     entries: tuple[JournalEntry, ...] = ()
     settings: Mapping[str, str] = NO_SETTINGS
     events: tuple[Event, ...] = ()
+    postings: tuple[Posting, ...] = ()
 
 
 NOTHING = Learned()

@@ -14,6 +14,7 @@ from dure.model.snapshot import Snapshot, digest
 from dure.plane.adapting import Adapting
 from dure.plane.apply import Draft, decided, folded
 from dure.plane.billing import billed
+from dure.plane.books import Books
 from dure.plane.bursting import Bursting
 from dure.plane.deciding import Deciding
 from dure.plane.foretelling import Foretelling
@@ -37,11 +38,10 @@ class Plane:
         self.observer = observer
         self.store = observer.store
         self.decide = Deciding(decide, self.store)
-        self.clock = clock
-        self.holder = holder
-        self.lease_clock = lease_clock
+        self.clock, self.holder = clock, holder
+        self.lease_clock, self.lease_s = lease_clock, LEASE_S
         self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
-        self.bursting, self.pooling = Bursting(observer), Pooling(observer)
+        self.bursting, self.pooling, self.books = Bursting(observer), Pooling(observer), Books(observer)
         self.later = (Moving(observer), Stretching(observer), Foretelling(observer))
         self.leading = False
         self.touched: set[str] = set()
@@ -53,7 +53,7 @@ class Plane:
         `touched` then names the clusters that have something new to do.
         """
         self.touched = set()
-        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), LEASE_S)
+        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), self.lease_s)
         self.leading = token is not None
         if token is None:
             return 0
@@ -75,10 +75,10 @@ class Plane:
         for each in self.later:
             each.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
-        learned = self.pooling.told(self.adapting.close(now_s))
+        learned = self.books.told(self.pooling.told(self.adapting.close(now_s)), drafts, reports, now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
         try:
-            lost = self.store.commit(changes, **learned._asdict(), token=token) if changes or learned.entries else ()
+            lost = self.store.commit(changes, **learned._asdict(), token=token) if changes or any(learned) else ()
         except Conflict:
             self.leading = False
             return 0
@@ -89,12 +89,11 @@ class Plane:
 
     def close_books(self) -> None:
         """Bill everything that runs up to this moment, for those who want to sum up now."""
-        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), LEASE_S)
+        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), self.lease_s)
         if token is None:
             return
         now_s, reports = self.clock.now(), self.store.list_reports()
         drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
         billed(drafts, self.observer.snapshot(now_s, [draft.record for draft in drafts], reports), every_s=0.0)
-        self.store.commit(
-            [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed], token=token
-        )
+        changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
+        self.store.commit(changes, **self.books.close(drafts, reports, now_s)._asdict(), token=token)

@@ -63,7 +63,7 @@ class Observer:
             ),
             pools=tuple(pool for report in reports for pool in report.pools),
             tariffs=self.prices.fetch_tariffs(now_s),
-            carbon=self._carbon_around(now_s),
+            carbon=self.carbon_around(now_s),
             tenants=tenants,
             usage=usage_of((tenant.name for tenant in tenants), records, month),
             records=tuple(records),
@@ -75,7 +75,7 @@ class Observer:
         """What people have set, and the weights that were learned."""
         return self.store.list_tenants(), self.store.list_policies(), _weights(self.store)
 
-    def _carbon_around(self, now_s: Instant) -> tuple[CarbonSeries, ...]:
+    def carbon_around(self, now_s: Instant) -> tuple[CarbonSeries, ...]:
         """Asked for once an hour: that is how often the series have a new value."""
         hour = int(now_s // HOUR_S)
         if self._series is None or self._series[0] != hour:

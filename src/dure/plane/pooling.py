@@ -69,7 +69,10 @@ class Pooling:
         """What this cycle has to write beside the drafts, together with what somebody else has."""
         mine = self._learned
         return Learned(
-            (*other.entries, *mine.entries), {**other.settings, **mine.settings}, (*other.events, *mine.events)
+            (*other.entries, *mine.entries),
+            {**other.settings, **mine.settings},
+            (*other.events, *mine.events),
+            other.postings,
         )
 
     def _tend(

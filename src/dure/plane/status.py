@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dure.model.answer import ClusterStatus, FleetStatus, PoolStatus, Totals, Trouble
+from dure.model.answer import ClusterStatus, FleetStatus, PoolStatus, ServiceStatus, Totals, Trouble
 from dure.model.cluster import ClusterInfo, VNodePool
 from dure.model.fleet import Fleet
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Tariff
 from dure.model.units import WHOLE_MILLI
 from dure.model.workload import Phase, WorkloadRecord
-from dure.watch.attainment import attainment_of
+from dure.watch.attainment import attainment_of, target_of
 
 
 class Spent(NamedTuple):
@@ -61,6 +61,7 @@ def status_of(snapshot: Snapshot, fleet: Fleet, speed: float, past: Past) -> Fle
         demo=fleet.demo,
         troubles=tuple(_troubles(snapshot)),
         usage=snapshot.usage,
+        services=tuple(_services(snapshot.records)),
     )
 
 
@@ -129,6 +130,23 @@ def _pool(pool: VNodePool, tariff: Tariff | None, snapshot: Snapshot, pue: float
         price_micros=snapshot.rates.convert(price, currency) if weekly else None,
         cost_per_hour_micros=snapshot.rates.convert(price * pool.devices + power, currency),
     )
+
+
+def _services(records: Iterable[WorkloadRecord]) -> Iterable[ServiceStatus]:
+    """Those whose requests somebody counts."""
+    for record in records:
+        spec, status = record.spec, record.status
+        if status.requests is not None and status.requests_good is not None:
+            yield ServiceStatus(
+                workload=spec.name,
+                tenant=spec.tenant,
+                target=target_of(spec.slo),
+                model=spec.model,
+                cluster=status.placement.cluster if status.placement else "",
+                ready=status.ready,
+                requests=status.requests,
+                requests_good=status.requests_good,
+            )
 
 
 def _troubles(snapshot: Snapshot) -> Iterable[Trouble]:

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 import msgspec
 
 from dure.model.units import Instant
-from dure.model.workload import Phase, WorkloadRecord, WorkloadType
+from dure.model.workload import Phase, Slo, WorkloadRecord, WorkloadType
+
+P95 = 0.95
 
 
 class Attainment(msgspec.Struct, frozen=True):
@@ -25,6 +27,11 @@ class Attainment(msgspec.Struct, frozen=True):
     @property
     def deadline(self) -> float | None:
         return self.deadlines_met / self.deadlines if self.deadlines else None
+
+
+def target_of(slo: Slo) -> float:
+    """The part of the requests that has to be good: as promised, else what a 95th percentile means."""
+    return slo.availability if slo.availability is not None else P95
 
 
 def attainment_of(records: Iterable[WorkloadRecord], now_s: Instant) -> Attainment:

@@ -10,12 +10,15 @@ from contextlib import contextmanager
 
 import msgspec
 
+from dure.model.audit import AuditLine
 from dure.model.decision import JournalEntry
 from dure.model.errors import Conflict, NotFound
 from dure.model.event import Event
 from dure.model.policy import Policy
+from dure.model.posting import Posting, added
 from dure.model.report import Report
 from dure.model.tenant import Tenant
+from dure.model.token import Token
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import NO_SETTINGS, Change, Charge
@@ -35,10 +38,12 @@ class MemoryStore:
         self._by_workload: dict[str, list[JournalEntry]] = defaultdict(list)
         self._events: list[Event] = []
         self._charges: dict[tuple[int, str, str], Charge] = {}
+        self._ledger: dict[int, dict[tuple[int, str, str, str, str, str, str], Posting]] = {}
         self._reports: dict[str, Report] = {}
         self._settings: dict[str, str] = {}
         self._tenants: tuple[Tenant, ...] = ()
         self._policies: dict[str, list[Policy]] = defaultdict(list)
+        self._tokens: dict[str, Token] = {}
         self._lease: tuple[str, int, Instant] = ("", 0, 0.0)
         self._listeners: list[Callable[[], None]] = []
 
@@ -113,12 +118,14 @@ class MemoryStore:
         entries: Sequence[JournalEntry] = (),
         events: Sequence[Event] = (),
         settings: Mapping[str, str] = NO_SETTINGS,
+        postings: Sequence[Posting] = (),
         token: int | None = None,
     ) -> tuple[str, ...]:
         if token is not None and token != self._lease[1]:
             raise Conflict(f"another leader has taken over (token {self._lease[1]}, ours {token})")
         self._append(entries, events)
         self._settings.update(settings)
+        self._post(postings)
         lost = tuple(change.uid for change in changes if not self._swap(change))
         if events or any(change.events for change in changes):
             for listener in tuple(self._listeners):
@@ -139,15 +146,26 @@ class MemoryStore:
     def list_charges(self, since_day: int, until_day: int) -> tuple[Charge, ...]:
         return tuple(charge for key, charge in sorted(self._charges.items()) if since_day <= key[0] < until_day)
 
+    def list_ledger(
+        self, since_hour: int, until_hour: int, *, tenant: str | None = None, cluster: str | None = None
+    ) -> tuple[Posting, ...]:
+        return tuple(
+            one
+            for hour in sorted(self._ledger)
+            if since_hour <= hour < until_hour
+            for _, one in sorted(self._ledger[hour].items())
+            if tenant in (None, one.tenant) and cluster in (None, one.cluster)
+        )
+
     def write_report(self, report: Report) -> None:
         known = self._reports.get(report.cluster)
         if known is not None and known.at_s > report.at_s:
             return
         self._reports[report.cluster] = msgspec.structs.replace(report, decisions=())
-        self._append(
-            [JournalEntry(0, report.at_s, report.version, one, cluster=report.cluster) for one in report.decisions],
-            (),
-        )
+        entries = [
+            JournalEntry(0, report.at_s, report.version, one, cluster=report.cluster) for one in report.decisions
+        ]
+        self._append([msgspec.structs.replace(one, tenant=self._owner(one.workload)) for one in entries], ())
 
     def list_reports(self) -> tuple[Report, ...]:
         return tuple(report for _, report in sorted(self._reports.items()))
@@ -174,6 +192,19 @@ class MemoryStore:
             return tuple(self._policies.get(name, ()))
         return tuple(versions[-1] for _, versions in sorted(self._policies.items()))
 
+    def write_token(self, token: Token) -> None:
+        self._tokens[token.id] = token
+
+    def fetch_token(self, id_: str) -> Token | None:
+        return self._tokens.get(id_)
+
+    def list_tokens(self) -> tuple[Token, ...]:
+        return tuple(sorted(self._tokens.values(), key=lambda one: (one.created_s, one.id)))
+
+    def list_audit(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[AuditLine, ...]:
+        """Nothing survives here, so there is nothing to prove."""
+        return ()
+
     def _list_open(self) -> tuple[WorkloadRecord, ...]:
         """Kept sorted until a record changes: the loops ask far more often than they write."""
         if self._open_sorted is None:
@@ -181,6 +212,10 @@ class MemoryStore:
                 self._open_order = [one.uid for one in _sorted(self._records[uid] for uid in self._open.values())]
             self._open_sorted = tuple(map(self._records.__getitem__, self._open_order))
         return self._open_sorted
+
+    def _owner(self, name: str) -> str:
+        uid = self._open.get(name)
+        return self._records[uid].spec.tenant if uid is not None else ""
 
     def _swap(self, change: Change) -> bool:
         record = self._records.get(change.uid)
@@ -198,6 +233,11 @@ class MemoryStore:
             sums = before.micros + charge.micros, before.carbon_mg + charge.carbon_mg
             self._charges[key] = Charge(*key, *sums)
         return True
+
+    def _post(self, postings: Sequence[Posting]) -> None:
+        for one in postings:
+            kept = self._ledger.setdefault(one.hour, {})
+            kept[one.key] = added(kept[one.key], one) if one.key in kept else one
 
     def _append(self, entries: Sequence[JournalEntry], events: Sequence[Event]) -> None:
         for entry in entries:

@@ -12,15 +12,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from dure.model.decision import Decision, JournalEntry
 from dure.model.event import Event
 from dure.model.policy import Policy
+from dure.model.posting import Account, Posting
 from dure.model.report import Report
 from dure.model.tenant import Tenant
+from dure.model.token import Token
 from dure.model.workload import Workload, WorkloadRecord, WorkloadStatus
 from dure.ports import Charge
 
 encode = msgspec.json.Encoder().encode
 
 DECODERS: Mapping[Any, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Workload, WorkloadStatus, Event, Policy, Report, Tenant)
+    kind: msgspec.json.Decoder(kind) for kind in (Workload, WorkloadStatus, Event, Policy, Report, Tenant, Token)
 }
 _DECISION: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
 
@@ -83,6 +85,24 @@ def charge_rows(charges: Sequence[Charge]) -> list[dict[str, object]]:
         {"day": day, "tenant": tenant, "cluster": cluster, "micros": micros, "carbon_mg": carbon}
         for (day, tenant, cluster), (micros, carbon) in sums.items()
     ]
+
+
+# As the ledger is sorted: by hour, place, account, then whose it is.
+POSTING_KEY = ("hour", "cluster", "pool", "account", "tenant", "workload", "model")
+POSTING_SUMS = ("micros", "carbon_mg", "device_ms", "energy_mwh", "unknown_mwh")
+
+
+def posting_rows(postings: Sequence[Posting]) -> list[dict[str, object]]:
+    return [{name: _plain(getattr(one, name)) for name in (*POSTING_KEY, *POSTING_SUMS)} for one in postings]
+
+
+def posting_of(row: Row[Any]) -> Posting:
+    values = {name: getattr(row, name) for name in (*POSTING_KEY, *POSTING_SUMS)}
+    return Posting(**{**values, "account": Account(row.account)})
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, Account) else value
 
 
 def upsert(

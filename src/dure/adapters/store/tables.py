@@ -76,6 +76,24 @@ charges = Table(
     Column("carbon_mg", BigInteger, nullable=False),
 )
 
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("hour", Integer, primary_key=True, autoincrement=False),
+    Column("cluster", String(253), primary_key=True),
+    Column("pool", String(253), primary_key=True),
+    Column("account", String(16), primary_key=True),
+    Column("tenant", String(253), primary_key=True),
+    Column("workload", String(253), primary_key=True),
+    Column("model", String(253), primary_key=True),
+    Column("micros", BigInteger, nullable=False),
+    Column("carbon_mg", BigInteger, nullable=False),
+    Column("device_ms", BigInteger, nullable=False),
+    Column("energy_mwh", BigInteger, nullable=False),
+    Column("unknown_mwh", BigInteger, nullable=False),
+    Index("ledger_by_tenant", "tenant", "hour"),
+)
+
 reports = Table(
     "reports",
     metadata,
@@ -113,4 +131,28 @@ lease = Table(
     Column("holder", String(253), nullable=False),
     Column("token", BigInteger, nullable=False),
     Column("until_s", Float, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+
+# One row: how far the log has come. Every writer locks it first.
+audit_head = Table(
+    "audit_head",
+    metadata,
+    Column("name", String(16), primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
 )

@@ -1,0 +1,137 @@
+"""What the figures mean: anomalies, error budgets, what comes next, and whether Dure's own predictions hold.
+
+Handlers call it in threads. Each answer is computed from kept samples or records when somebody asks and kept for a
+while, since it walks days of figures and many may ask at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from dure.api.backend import Backend
+from dure.api.pulse import Pulse
+from dure.model.units import DAY_S, HOUR_S, Instant
+from dure.watch.anomaly import Anomaly, DetectSettings, detect
+from dure.watch.attainment import P95
+from dure.watch.burn import BUDGET_S, BudgetState, budget_state
+from dure.watch.drift import Drift, costs, drift, durations
+from dure.watch.forecast import Forecast, forecast
+from dure.watch.history import CARBON, COST, GOOD, REQUESTS, USED
+from dure.watch.look import counts, gridded, looked
+
+T = TypeVar("T")
+# Five-minute means reach back this far; so many of them are the most that is answered.
+PAST_S, STEP_S = 6.5 * DAY_S, 300.0
+FORESEEN = {"cost": COST, "carbon": CARBON, "used": USED}
+AHEAD_H, FORECAST_PAST_S = 24, 35.0 * DAY_S
+DRIFT_PAST_S = 30.0 * DAY_S
+# Real seconds for which an answer stands.
+KEPT_S = 20.0
+
+
+class ServiceBudget(msgspec.Struct, frozen=True, omit_defaults=True):
+    workload: str
+    tenant: str
+    level: str
+    state: BudgetState
+    model: str = ""
+    cluster: str = ""
+
+
+class Foreseen(msgspec.Struct, frozen=True):
+    """One value an hour: what was, and what is to come with its quantiles. `unit` is that of the series' name."""
+
+    name: str
+    series: str
+    past: tuple[tuple[Instant, float | None], ...]
+    ahead: tuple[tuple[Instant, tuple[float, ...]], ...]
+    quantiles: tuple[float, ...]
+    method: str
+
+
+class Insight:
+    def __init__(self, backend: Backend, pulse: Pulse, *, timer: Callable[[], float] = time.monotonic) -> None:
+        self._backend, self._pulse, self._timer = backend, pulse, timer
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[float, Any]] = {}
+
+    def anomalies(self) -> tuple[Anomaly, ...]:
+        return self._once("anomalies", self._anomalies)
+
+    def budgets(self) -> tuple[ServiceBudget, ...]:
+        """The worst first."""
+        return self._once("budgets", self._budgets)
+
+    def foreseen(self, name: str) -> Foreseen:
+        """`name` is one of `FORESEEN`."""
+        return self._once(f"foreseen/{name}", lambda: self._foreseen(name))
+
+    def drifts(self) -> tuple[Drift, ...]:
+        return self._once("drift", self._drifts)
+
+    def _once(self, name: str, make: Callable[[], T]) -> T:
+        with self._lock:
+            kept = self._kept.get(name)
+            if kept is None or self._timer() - kept[0] >= KEPT_S:
+                kept = (self._timer(), make())
+                self._kept[name] = kept
+            found: T = kept[1]
+            return found
+
+    def _anomalies(self) -> tuple[Anomaly, ...]:
+        now_s = self._backend.now()
+        since_s = max(now_s - PAST_S, self._first_s(now_s))
+        seen = looked(lambda name: self._pulse.series(name, since_s, now_s), since_s, now_s, STEP_S)
+        settings = DetectSettings(season=int(DAY_S // STEP_S))
+        return detect(seen.times, seen.values, seen.watched, settings)
+
+    def _first_s(self, now_s: Instant) -> Instant:
+        """When the kept figures begin: a past of gaps would teach nothing."""
+        kept = self._pulse.series(COST, now_s - PAST_S, now_s)
+        return kept[0].at_s if kept else now_s
+
+    def _budgets(self) -> tuple[ServiceBudget, ...]:
+        now_s = self._backend.now()
+        known = {one.workload: one for one in self._pulse.status().services}
+        since_s = now_s - BUDGET_S
+        seen = counts(self._pulse.series(REQUESTS, since_s, now_s), self._pulse.series(GOOD, since_s, now_s))
+        # Over a long time only means are kept, too coarse for the short windows: those are read apart.
+        fine_s = now_s - 0.3 * DAY_S
+        fine = counts(self._pulse.series(REQUESTS, fine_s, now_s), self._pulse.series(GOOD, fine_s, now_s))
+        found = []
+        for name, service in known.items():
+            near = fine.get(name, [])
+            far = [one for one in seen.get(name, []) if not near or one.at_s < near[0].at_s]
+            state = budget_state([*far, *near], service.target or P95, now_s)
+            found.append(ServiceBudget(name, service.tenant, state.level, state, service.model, service.cluster))
+        order = {"page": 0, "ticket": 1, "": 2}
+        return tuple(sorted(found, key=lambda one: (order[one.level], one.state.left or 0.0, one.workload)))
+
+    def _foreseen(self, name: str) -> Foreseen:
+        series, now_s = FORESEEN[name], self._backend.now()
+        hours = int(FORECAST_PAST_S // HOUR_S)
+        since_s = (now_s // HOUR_S - hours) * HOUR_S
+        kept = gridded(self._pulse.series(series, since_s, now_s), (), since_s, hours, float(HOUR_S)).get("")
+        values = [] if kept is None else kept.tolist()
+        known = next((index for index, value in enumerate(values) if value == value), len(values))
+        past = values[known:]
+        made: Forecast = forecast(past, AHEAD_H)
+        begin_s, next_s = since_s + known * HOUR_S, since_s + hours * HOUR_S
+        return Foreseen(
+            name,
+            series,
+            tuple((begin_s + index * HOUR_S, value if value == value else None) for index, value in enumerate(past)),
+            tuple((next_s + index * HOUR_S, row) for index, row in enumerate(made.values)),
+            made.quantiles,
+            made.method,
+        )
+
+    def _drifts(self) -> tuple[Drift, ...]:
+        since_s = self._backend.now() - DRIFT_PAST_S
+        ended = self._backend.store.list_workloads(ended=True, since_s=since_s)
+        return (*drift("duration", durations(ended)), *drift("cost", costs(ended)))
