@@ -68,7 +68,8 @@ def test_every_change_is_a_version_and_an_event_and_rollback_is_one_more() -> No
     assert back.settings == {"carbonWeight": 2.0}
     assert [one.version for one in policies.history(store, "goal")] == [1, 2, 3]
     assert [one.kind for one in store.list_events()] == ["PolicyChanged"] * 3
-    assert "back to version 1" in store.list_events()[-1].message
+    assert [one.changed_by for one in policies.history(store, "goal")] == ["ada", "ada", "grace"]
+    assert store.list_events()[-1].message.endswith("back to version 1 by grace")
 
 
 def test_a_policy_with_an_unknown_setting_is_refused_and_nothing_is_written() -> None:
