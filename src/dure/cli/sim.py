@@ -18,8 +18,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--workloads", "workload_file", type=_FILE, help="Workload file; the demo's stream without it.")
 @click.option("--days", type=FiniteRange(0.01, 366), default=7.0, show_default=True, help="How long.")
 @click.option("--seed", type=SEED, default=1, show_default=True, help="Same seed, same bytes.")
+@click.option("--moves/--no-moves", default=True, show_default=True, help="Whether running workloads may move.")
 @output_options
-def command(fleet_file: Path | None, workload_file: Path | None, days: float, seed: int, output: str) -> None:
+def command(
+    fleet_file: Path | None, workload_file: Path | None, days: float, seed: int, moves: bool, output: str
+) -> None:
     """Run a fleet for days in seconds; report cost, CO2, waiting, SLO and utilisation.
 
     Workloads of a file are submitted at the start, one second apart.
@@ -28,15 +31,17 @@ def command(fleet_file: Path | None, workload_file: Path | None, days: float, se
     Example:
       dure sim --days 7 --json
       dure sim --fleet examples/fleet.yaml --workloads jobs.yaml --days 1
+      dure sim --days 1 --no-moves      # what moves are worth: compare the cost
     """
     import msgspec
 
     from dure.adapters.memory.stream import arrivals, standing
     from dure.cli.fleet_file import fleet_and_catalogue
-    from dure.embedded.week import START_S, Run, simulate
+    from dure.embedded.week import START_S, Run, simulate, without_moves
     from dure.model.units import DAY_S
 
     fleet, catalogue = fleet_and_catalogue(fleet_file)
+    fleet = fleet if moves else without_moves(fleet)
     if workload_file is not None:
         from dure.files import read_files
 
