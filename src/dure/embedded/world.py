@@ -14,7 +14,7 @@ from dure.model.units import Instant, Seconds
 from dure.model.workload import Workload
 from dure.place import place
 from dure.plane.desk import Desk
-from dure.plane.loop import Plane
+from dure.plane.loop import Decide, Plane
 from dure.plane.members import LocalPlane
 from dure.plane.observe import Observer
 from dure.ports import Clock, StorePort
@@ -38,6 +38,7 @@ class EmbeddedWorld:
         lease_clock: Clock | None = None,
         speed: float = 1.0,
         idle_s: Seconds = 10.0,
+        decide: Decide = place,
     ) -> None:
         self.fleet = fleet
         self.store = store
@@ -56,7 +57,7 @@ class EmbeddedWorld:
         ]
         prices, carbon = prices_of(fleet, clock, seed), carbon_of(fleet, clock, seed)
         observer = Observer(store, fleet, catalogue, prices, carbon, seed)
-        self.plane = Plane(observer, place, clock, holder, lease_clock or clock)
+        self.plane = Plane(observer, decide, clock, holder, lease_clock or clock)
         self.desk = Desk(observer, clock, speed)
         for tenant in fleet.tenants:
             store.write_tenant(tenant)
