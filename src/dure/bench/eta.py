@@ -15,6 +15,7 @@ from dure.bench.data import data_file, read_rows
 from dure.bench.eta_replay import Forecast, Replay, Trace
 from dure.bench.gap import seeds
 from dure.bench.result import Cell, Result, Row, bench_options, emit
+from dure.files.params import POSITIVE
 from dure.model.errors import InvalidInput
 
 # Forecasts made while the ranges are still learned are not counted.
@@ -24,7 +25,7 @@ WARM = 100
 @click.command("eta")
 @click.option("--trace", "traces", multiple=True, type=click.Choice(["philly", "pai"]), help="Default: both.")
 @click.option("--jobs", default=1500, show_default=True, help="Jobs of each stretch.")
-@click.option("--load", default=1.1, show_default=True, help="Demand over capacity.")
+@click.option("--load", type=POSITIVE, default=1.1, show_default=True, help="Demand over capacity.")
 @click.option("--seeds", "seed_text", default="1..3", show_default=True, help="Each is another stretch of the trace.")
 @bench_options
 def command(

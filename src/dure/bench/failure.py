@@ -20,6 +20,7 @@ from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.embedded.week import IDLE_S, SETTLE_STEPS, START_S
 from dure.embedded.world import EmbeddedWorld
 from dure.files.builtin import catalogue, demo_fleet
+from dure.files.params import NOT_NEGATIVE, POSITIVE
 from dure.model.units import HOUR_S, Instant
 from dure.model.workload import Phase
 
@@ -38,10 +39,10 @@ class Course(msgspec.Struct, frozen=True):
 
 
 @click.command("failure")
-@click.option("--hours", default=18.0, show_default=True, help="How long the fleet runs.")
-@click.option("--at", "at_h", default=6.0, show_default=True, help="Hour of the failure.")
-@click.option("--plane-away", default=1.0, show_default=True, help="Hours without the plane.")
-@click.option("--site-away", default=4.0, show_default=True, help="Hours without the site.")
+@click.option("--hours", type=POSITIVE, default=18.0, show_default=True, help="How long the fleet runs.")
+@click.option("--at", "at_h", type=NOT_NEGATIVE, default=6.0, show_default=True, help="Hour of the failure.")
+@click.option("--plane-away", type=NOT_NEGATIVE, default=1.0, show_default=True, help="Hours without the plane.")
+@click.option("--site-away", type=NOT_NEGATIVE, default=4.0, show_default=True, help="Hours without the site.")
 @click.option("--site", default="", help="Which cluster is lost; the first of the fleet without it.")
 @click.option("--seeds", "seed_text", default="1", show_default=True, help="1..3, 2 or 1,4.")
 @bench_options

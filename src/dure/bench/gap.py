@@ -18,6 +18,7 @@ import numpy as np
 
 from dure.bench.demand import Prices, Shape, gap_instance
 from dure.bench.result import Cell, Result, Row, bench_options, emit
+from dure.files.params import NOT_NEGATIVE
 from dure.model.errors import InvalidInput
 from dure.place.exact import solve_exact
 from dure.place.greedy import insert_in_order, regret_order
@@ -60,7 +61,9 @@ def seeds(text: str) -> list[int]:
 )
 @click.option("--seeds", "seed_text", default="1..5", show_default=True, help="1..5, 3 or 1,4,9.")
 @click.option("--iterations", default=Search().iterations_per_job, show_default=True, help="Of ruin, per job.")
-@click.option("--bound-seconds", default=20.0, show_default=True, help="HiGHS, per instance; 0: Lagrangian.")
+@click.option(
+    "--bound-seconds", type=NOT_NEGATIVE, default=20.0, show_default=True, help="HiGHS, per instance; 0: Lagrangian."
+)
 @click.option("--resume", type=click.Path(dir_okay=False, path_type=Path), help="Keep finished cells in this file.")
 @bench_options
 def command(

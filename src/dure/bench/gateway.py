@@ -27,6 +27,7 @@ from dure.adapters.kube.wire import Wire
 from dure.bench.result import Result, Row, bench_options, emit
 from dure.bench.route_lab import lab_of_this_checkout
 from dure.bench.route_objects import KUEUE, queue_objects
+from dure.files.params import POSITIVE
 from dure.model.errors import InvalidInput, Temporary
 from dure.model.units import Seconds
 
@@ -48,8 +49,8 @@ Create = Callable[[str], None]
     help="Measure again with so many existing Workloads; repeat.",
 )
 @click.option("--pairs", default=400, show_default=True, help="Submissions timed each way.")
-@click.option("--rate", default=200.0, show_default=True, help="Submissions per second.")
-@click.option("--seconds", default=10.0, show_default=True, help="How long that rate is kept up.")
+@click.option("--rate", type=POSITIVE, default=200.0, show_default=True, help="Submissions per second.")
+@click.option("--seconds", type=POSITIVE, default=10.0, show_default=True, help="How long that rate is kept up.")
 @bench_options
 def command(
     as_json: bool, report: Path | None, levels: tuple[int, ...], pairs: int, rate: float, seconds: float

@@ -16,6 +16,7 @@ import numpy as np
 from dure.bench.jct_data import KINDS, LISTS, applications, lists_of, read_list
 from dure.bench.progress import Journal, cells
 from dure.bench.result import Cell, Result, Row, bench_options, emit
+from dure.files.params import POSITIVE
 from dure.model.units import HOUR_S
 from dure.sim.training.cluster import Job, Rule, Submitted, replay
 from dure.sim.training.profile import Application
@@ -43,7 +44,13 @@ class Measured(msgspec.Struct, frozen=True):
 @click.option("--trace", "traces", multiple=True, type=click.Choice(list(LISTS)), help="Default: all three.")
 @click.option("--lists", "limit", default=0, show_default=True, help="Only the first so many of each; 0: all.")
 @click.option("--policy", "policies", multiple=True, type=click.Choice(POLICIES), help="Default: all.")
-@click.option("--fairness", default=0.5, show_default=True, help="1: shortest first; towards 0: something for all.")
+@click.option(
+    "--fairness",
+    type=POSITIVE,
+    default=0.5,
+    show_default=True,
+    help="1: shortest first; towards 0: something for all.",
+)
 @click.option("--file", "files", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="Other lists of jobs instead.")  # fmt: skip
 @click.option("--resume", type=click.Path(dir_okay=False, path_type=Path), help="Keep finished cells in this file.")

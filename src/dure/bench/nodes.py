@@ -9,6 +9,7 @@ import click
 
 from dure.bench.offers import read_offers
 from dure.bench.result import Cell, Result, Row, bench_options, emit
+from dure.files.params import NOT_NEGATIVE
 from dure.scale.nodes.packer import pack
 from dure.scale.nodes.state import NewNode, Offer, Pool
 from dure.sim.nodes.clusters import draw_pods
@@ -26,7 +27,13 @@ SMALL_TYPES = ("g5.xlarge", "g5.2xlarge", "g5.4xlarge", "g5.12xlarge", "g6.xlarg
 @click.option("--cases", default=6, show_default=True, help="Small cases.")
 @click.option("--seed", default=1, show_default=True, help="First seed.")
 @click.option("--region", default="us-east-1", show_default=True, help="Region of the price list.")
-@click.option("--solver-seconds", default=20.0, show_default=True, help="Time limit of the integer programme.")
+@click.option(
+    "--solver-seconds",
+    type=NOT_NEGATIVE,
+    default=20.0,
+    show_default=True,
+    help="Time limit of the integer programme.",
+)
 @bench_options
 def command(
     pods: str,

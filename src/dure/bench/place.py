@@ -22,6 +22,7 @@ from dure.bench.progress import Journal
 from dure.bench.regions import regions
 from dure.bench.replay import SLOTS_PER_HOUR, Jobs, Outcome, jointly
 from dure.bench.result import Cell, Result, Row, bench_options, emit
+from dure.files.params import FiniteRange
 
 # The carbon prices that draw our front, and how often the gap around "lowest price + 1 %" is halved after that.
 CARBON_USD_PER_T = (0, 100, 400, 1600, 6400, 25600)
@@ -36,7 +37,7 @@ class Cells(msgspec.Struct, frozen=True):
 @click.option("--trace", "traces", type=click.Choice(["pai", "philly"]), multiple=True, help="Default: both.")
 @click.option("--places", type=click.Choice([*PLACES]), multiple=True, help="Default: six, dirty, twelve.")
 @click.option("--prices", type=click.Choice(["spot", "on-demand"]), multiple=True, help="Default: both.")
-@click.option("--use", "uses", type=click.FloatRange(0.01, 0.95), multiple=True, help="Default: 0.3 and 0.6.")
+@click.option("--use", "uses", type=FiniteRange(0.01, 0.95), multiple=True, help="Default: 0.3 and 0.6.")
 @click.option("--slack", "slacks", type=click.Choice(["1.5x", "24h"]), multiple=True, help="Default: 1.5x.")
 @click.option("--jobs", default=3000, show_default=True, help="Jobs of the trace to replay.")
 @click.option("--iterations", default=40, show_default=True, help="Of ruin and recreate, per waiting job and hour.")

@@ -14,6 +14,7 @@ import click
 
 from dure.bench.result import Result, Row, bench_options, emit
 from dure.bench.route_sim import Played, Wanted, published_rows, rows_of
+from dure.files.params import NOT_NEGATIVE, POSITIVE
 from dure.model.errors import InvalidInput, NotFound
 from dure.route.policies import NAMES
 from dure.sim.queues.mix import Mix, parse
@@ -34,12 +35,24 @@ COMPARED = ("static", "seed", "earliest-finish")
 )
 @click.option("--mixes", default=0, show_default=True, help="Play this many random mixes instead. Simulation only.")
 @click.option("--policy", "policies", multiple=True, help="Which policies; repeat. Default: the three compared.")
-@click.option("--cpu-seconds", default=90.0, show_default=True, help="Run time of a light job on the CPU.")
-@click.option("--slowdown", default=1.0, show_default=True, help="How much longer two jobs on one CPU node take.")
-@click.option("--jitter", default=0.0, show_default=True, help="Spread of the true run times, 0.05 is 5 %.")
+@click.option(
+    "--cpu-seconds", type=POSITIVE, default=90.0, show_default=True, help="Run time of a light job on the CPU."
+)
+@click.option(
+    "--slowdown", type=POSITIVE, default=1.0, show_default=True, help="How much longer two jobs on one CPU node take."
+)
+@click.option(
+    "--jitter", type=NOT_NEGATIVE, default=0.0, show_default=True, help="Spread of the true run times, 0.05 is 5 %."
+)
 @click.option("--repeats", default=1, show_default=True, help="Runs of each cell, with seeds of their own.")
 @click.option("--seed", default=0, show_default=True, help="The first seed.")
-@click.option("--factor", default=5.0, show_default=True, help="Real Kueue: how many times faster than real time.")
+@click.option(
+    "--factor",
+    type=POSITIVE,
+    default=5.0,
+    show_default=True,
+    help="Real Kueue: how many times faster than real time.",
+)
 @click.option(
     "--resume",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -11,6 +11,7 @@ from dure.bench.scale_cells import cells_of, orders_of, play_cell
 from dure.bench.scale_shared import NAME, play_shared, shared_cells
 from dure.bench.scale_store import Store
 from dure.bench.scale_summary import figures, summarise
+from dure.files.params import POSITIVE
 
 SCENARIOS = ("conv-150", "code-150", "twitter-150", "twitter-20", "shared-150", "conv-20", "code-20")
 
@@ -18,7 +19,7 @@ SCENARIOS = ("conv-150", "code-150", "twitter-150", "twitter-20", "shared-150", 
 @click.command(name="scale")
 @click.option("--scenarios", default=",".join(SCENARIOS[:5]), show_default=True, help="TRACE-BOOTSECONDS, ...")
 @click.option("--seeds", default="101", show_default=True, help="Seeds, comma separated.")
-@click.option("--hours", type=float, default=None, help="Shorter streams for a quick look.")
+@click.option("--hours", type=POSITIVE, default=None, help="Shorter streams for a quick look.")
 @click.option("--quick", is_flag=True, help="Every second threshold only, no order table.")
 @click.option("--resume", type=click.Path(dir_okay=False, path_type=Path), help="Keep finished cells in this file.")
 @bench_options

@@ -18,6 +18,7 @@ from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.bench.spot_replay import Job, Outcome, replay
 from dure.bench.spot_rules import OURS, RULES
 from dure.bench.spot_trace import DEFAULT_ZONES, FILE, Zone, market_at, read_zones
+from dure.files.params import NOT_NEGATIVE, POSITIVE
 from dure.model.errors import InvalidInput
 from dure.model.units import HOUR_S
 
@@ -39,9 +40,11 @@ class Measured(msgspec.Struct, frozen=True):
 @click.option("--deadlines", default="1.1,1.25,1.5,2.0", show_default=True, help="In multiples of the work.")
 @click.option("--starts", default=24, show_default=True, help="Start dates per zone, spread over its record.")
 @click.option("--seed", default=1, show_default=True, help="Of the start dates.")
-@click.option("--work", "work_h", default=24.0, show_default=True, help="Hours of work.")
-@click.option("--restart", "restart_h", default=0.2, show_default=True, help="Hours a launch takes.")
-@click.option("--price", default=0.3, show_default=True, help="Spot over on-demand.")
+@click.option("--work", "work_h", type=POSITIVE, default=24.0, show_default=True, help="Hours of work.")
+@click.option(
+    "--restart", "restart_h", type=NOT_NEGATIVE, default=0.2, show_default=True, help="Hours a launch takes."
+)
+@click.option("--price", type=POSITIVE, default=0.3, show_default=True, help="Spot over on-demand.")
 @click.option("--bound/--no-bound", default=True, show_default=True, help="Also the clairvoyant bound.")
 @click.option("--zero-is-up", is_flag=True, help="Take 0 as available.")
 @click.option("--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Other series.")

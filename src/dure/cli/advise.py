@@ -11,6 +11,7 @@ import msgspec
 
 from dure.cli.output import output_options, print_data, print_table
 from dure.cli.state import state_option
+from dure.files.params import FiniteRange
 from dure.manifest.sizing import Advice, Ask, advise
 from dure.model.errors import InvalidInput
 from dure.model.offer import InstanceOffer
@@ -48,9 +49,9 @@ def command(ctx: click.Context, state: Path, output: str) -> None:
 @click.option("--context", default="8k", show_default=True, help="Tokens of prompt and answer together: 8k is 8192.")
 @click.option("--rate", default="1/s", show_default=True, help="Requests: 3/s, 90/min.")
 @click.option("--answer", default=256, show_default=True, type=click.IntRange(1), help="Tokens of an answer.")
-@click.option("--step", default=100.0, show_default=True, type=click.FloatRange(1), help="Longest ms between tokens.")
-@click.option("--carbon", default=400.0, show_default=True, type=click.FloatRange(0), help="Grid intensity, g/kWh.")
-@click.option("--pue", default=1.15, show_default=True, type=click.FloatRange(1), help="Of the data centre.")
+@click.option("--step", default=100.0, show_default=True, type=FiniteRange(1), help="Longest ms between tokens.")
+@click.option("--carbon", default=400.0, show_default=True, type=FiniteRange(0), help="Grid intensity, g/kWh.")
+@click.option("--pue", default=1.15, show_default=True, type=FiniteRange(1), help="Of the data centre.")
 @click.option("--types", multiple=True, metavar="GLOB", help=f"Types to compare (repeat) [{', '.join(LADDER)}].")
 @click.option("--all", "every", is_flag=True, help="Compare every type that is known.")
 @output_options

@@ -11,6 +11,7 @@ import click
 from dure.cli.client import Client
 from dure.cli.output import moment, output_options, print_data, print_table, span
 from dure.cli.state import state_option
+from dure.files.params import FiniteRange
 from dure.model.defrag import DefragState, How
 
 POLL_S = 0.25
@@ -34,7 +35,7 @@ _STATES = {
 @click.option("--cluster", metavar="NAME", help="Only this cluster.")
 @click.option("--apply", is_flag=True, help="Have the plans carried out, after each was checked once more.")
 @click.option(
-    "--wait", type=click.FloatRange(0, 600), default=20.0, show_default=True, help="Seconds to wait for the agents."
+    "--wait", type=FiniteRange(0, 600), default=20.0, show_default=True, help="Seconds to wait for the agents."
 )
 @output_options
 @state_option

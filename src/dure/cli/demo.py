@@ -11,6 +11,7 @@ import click
 from dure.cli.client import Client
 from dure.cli.output import moment
 from dure.cli.state import state_option
+from dure.files.params import SEED, FiniteRange
 
 POLL_S = 0.5
 SHOWN = ("Reallocated", "Scaled", "Running", "Placed")
@@ -29,8 +30,8 @@ def command() -> None:
 @command.command(name="surge")
 @click.argument("service", default="model-a")
 @click.option("--beside", default="model-b", show_default=True, help="The service it shares devices with.")
-@click.option("--factor", type=click.FloatRange(1, 20), default=5.6, show_default=True, help="Times its mean rate.")
-@click.option("--minutes", type=click.FloatRange(5, 600), default=30.0, show_default=True, help="How long it lasts.")
+@click.option("--factor", type=FiniteRange(1, 20), default=5.6, show_default=True, help="Times its mean rate.")
+@click.option("--minutes", type=FiniteRange(5, 600), default=30.0, show_default=True, help="How long it lasts.")
 @click.option("--follow/--no-follow", default=True, help="Print what happens until everything is given back.")
 @state_option
 def surge_command(service: str, beside: str, factor: float, minutes: float, follow: bool, state: Path) -> None:
@@ -89,9 +90,9 @@ def _replicas(client: Client, name: str) -> int:
 
 @command.command(name="front")
 @click.option("--requests", type=click.IntRange(1, 2000), default=160, show_default=True)
-@click.option("--rate", type=click.FloatRange(0.1, 500), default=50.0, show_default=True, help="Requests a second.")
+@click.option("--rate", type=FiniteRange(0.1, 500), default=50.0, show_default=True, help="Requests a second.")
 @click.option("--engines", type=click.IntRange(1, 16), default=4, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--seed", type=SEED, default=1, show_default=True)
 def front_command(requests: int, rate: float, engines: int, seed: int) -> None:
     """The same burst of requests with and without the serving front.
 

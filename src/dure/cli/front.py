@@ -7,17 +7,34 @@ import signal
 
 import click
 
+from dure.files.params import KUBE_NAME, URL, FiniteRange
 from dure.model.errors import InvalidInput
 
 
 @click.command(name="front")
-@click.option("--backend", "backends", multiple=True, help="URL of a replica; repeat it.")
+@click.option("--backend", "backends", type=URL, multiple=True, help="URL of a replica; repeat it.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=7421, show_default=True, help="Port to listen on; 0 takes a free one.")
-@click.option("--ttft", default=2.0, show_default=True, help="Promise for the first token, in seconds.")
-@click.option("--limit", default=64, show_default=True, help="Requests that run at once on a backend.")
-@click.option("--render", "service", help="Print Gateway API manifests for this service instead of serving.")
-@click.option("--namespace", default="default", show_default=True, help="Namespace of the manifests.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=7421,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--ttft",
+    type=FiniteRange(min=0, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="Promise for the first token, in seconds.",
+)
+@click.option(
+    "--limit", type=click.IntRange(1), default=64, show_default=True, help="Requests that run at once on a backend."
+)
+@click.option(
+    "--render", "service", type=KUBE_NAME, help="Print Gateway API manifests for this service instead of serving."
+)
+@click.option("--namespace", type=KUBE_NAME, default="default", show_default=True, help="Namespace of the manifests.")
 def command(
     backends: tuple[str, ...],
     host: str,

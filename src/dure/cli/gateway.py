@@ -13,14 +13,17 @@ from typing import Any
 import click
 
 from dure.cli.output import moment, output_options, print_data, print_table
+from dure.files.params import KUBE_NAME, NOT_NEGATIVE, OBJECT_NAME, URL
 from dure.model.errors import InvalidInput, NotAllowed, NotFound, Temporary
 from dure.route.policies import DEFAULT, NAMES
 
-URL = "http://127.0.0.1:7430"
+HERE = "http://127.0.0.1:7430"
 _url = click.option(
-    "--url", default=URL, envvar="DURE_GATEWAY_URL", show_default=True, help="Address of the gateway."
+    "--url", type=URL, default=HERE, envvar="DURE_GATEWAY_URL", show_default=True, help="Address of the gateway."
 )
-_namespace = click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the job.")
+_namespace = click.option(
+    "-n", "--namespace", type=KUBE_NAME, default="default", show_default=True, help="Namespace of the job."
+)
 
 
 @click.group()
@@ -42,13 +45,25 @@ def command() -> None:
 @click.option("--policy", type=click.Choice(NAMES), default=DEFAULT, show_default=True)
 @click.option("--default-namespace", default="default", show_default=True, help="For Jobs that name none.")
 @click.option("--light-queue", default="", help="LocalQueue of jobs labelled workload-type: light-gpu.")
-@click.option("--stale", default=30.0, show_default=True, help="Seconds after which figures are too old to use.")
+@click.option(
+    "--stale",
+    type=NOT_NEGATIVE,
+    default=30.0,
+    show_default=True,
+    help="Seconds after which figures are too old to use.",
+)
 @click.option("--fail-closed", is_flag=True, help="Refuse jobs on old figures instead of leaving them unchanged.")
 @click.option("--no-moves", is_flag=True, help="Never move a job that waits.")
 @click.option("--no-order", is_flag=True, help="Never put a queue into another order than first come.")
 @click.option("--name", default="dure", show_default=True, help="Marks its jobs; two gateways need two names.")
 @click.option("--dispatch", is_flag=True, help="Name MultiKueue's worker clusters by money and carbon.")
-@click.option("--carbon-price", default=0.0, show_default=True, help="Price of a gram of CO2, for --dispatch.")
+@click.option(
+    "--carbon-price",
+    type=NOT_NEGATIVE,
+    default=0.0,
+    show_default=True,
+    help="Price of a gram of CO2, for --dispatch.",
+)
 @click.option("--open", "everybody", is_flag=True, help="Callers without a token act as the gateway itself.")
 @click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="Folder for audit and durations.")
 def serve(**given: Any) -> None:
@@ -129,7 +144,7 @@ def plan(file: Path, policy: str | None, url: str, output: str) -> None:
 
 
 @command.command()
-@click.argument("job")
+@click.argument("job", type=OBJECT_NAME)
 @_namespace
 @_url
 @output_options

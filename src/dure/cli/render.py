@@ -14,6 +14,7 @@ import yaml
 
 from dure.files.builtin import instances
 from dure.files.dump import dump_yaml
+from dure.files.params import IMAGE, KUBE_NAME, URL
 from dure.manifest.render import PARTS, Setting, render
 from dure.model.errors import InvalidInput
 from dure.model.fleet import ClusterSpec, Fleet
@@ -36,9 +37,9 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--cluster", required=True, help="The cluster's name in the fleet file.")
-@click.option("--plane", required=True, help="Address of the plane as the cluster sees it.")
-@click.option("--image", default="dure:latest", show_default=True, help="Image that holds Dure.")
+@click.option("--cluster", type=KUBE_NAME, required=True, help="The cluster's name in the fleet file.")
+@click.option("--plane", type=URL, required=True, help="Address of the plane as the cluster sees it.")
+@click.option("--image", type=IMAGE, default="dure:latest", show_default=True, help="Image that holds Dure.")
 def agent(cluster: str, plane: str, image: str) -> None:
     """Everything an agent needs: custom resources, an account with exactly its rights, the agent itself.
 
@@ -64,7 +65,8 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--ami", default="al2023@v20260101", show_default=True, help="Pinned image of new nodes."),
             click.option("--discovery", default="", help="Value of the tag karpenter.sh/discovery."),
             click.option("--release", default="prometheus", show_default=True, help="Label the operator selects."),
-            click.option("--prometheus", default="http://prometheus-operated.monitoring.svc:9090", show_default=True),
+            click.option("--prometheus", type=URL, default="http://prometheus-operated.monitoring.svc:9090",
+                         show_default=True),
             click.option("--diff", is_flag=True, help="Compare with the live cluster of --kubeconfig instead."),
             click.option("--kubeconfig", type=click.Path(path_type=Path), help="For --diff."),
             click.option("--context", default="", help="Context of the kubeconfig."),

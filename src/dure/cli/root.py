@@ -81,4 +81,14 @@ def run(args: list[str]) -> int:
         # The reader of our output has seen enough; keep the interpreter from complaining at exit.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        click.echo(f"dure: {_system(error)}", err=True)
+        return DureError.exit_code
     return 0
+
+
+def _system(error: OSError) -> str:
+    """What the operating system refused, and for which file."""
+    text = error.strerror or str(error)
+    name = str(error.filename or "")
+    return f"{name[:200]}: {text}" if name else text

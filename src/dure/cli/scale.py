@@ -10,6 +10,7 @@ import msgspec
 
 from dure.cli.scale_nodes import command as nodes_command
 from dure.cli.scale_pool import command as pool_command
+from dure.files.params import KUBE_NAME, MIG_PROFILE, FiniteRange
 from dure.model.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -34,11 +35,31 @@ command.add_command(nodes_command)
 @command.command(name="tune")
 @click.option("--recording", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,
               help="CSV (or .csv.gz) with columns seconds, prompt_tokens, output_tokens.")  # fmt: skip
-@click.option("--boot", default=150.0, show_default=True, help="Seconds from asking for a replica to serving.")
-@click.option("--allowed", default=0.01, show_default=True, help="Share of requests that may miss.")
-@click.option("--ttft", default=2.0, show_default=True, help="Promise for the first token, seconds.")
-@click.option("--tpot", default=0.1, show_default=True, help="Promise for each further token, seconds.")
-@click.option("--most", default=48, show_default=True, help="Most replicas.")
+@click.option(
+    "--boot",
+    type=FiniteRange(min=0),
+    default=150.0,
+    show_default=True,
+    help="Seconds from asking for a replica to serving.",
+)
+@click.option(
+    "--allowed", type=FiniteRange(0, 1), default=0.01, show_default=True, help="Share of requests that may miss."
+)
+@click.option(
+    "--ttft",
+    type=FiniteRange(min=0, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="Promise for the first token, seconds.",
+)
+@click.option(
+    "--tpot",
+    type=FiniteRange(min=0, min_open=True),
+    default=0.1,
+    show_default=True,
+    help="Promise for each further token, seconds.",
+)
+@click.option("--most", type=click.IntRange(1), default=48, show_default=True, help="Most replicas.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML page with the curves.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def tune_command(
@@ -86,9 +107,11 @@ def tune_command(
 
 
 @command.command(name="signals")
-@click.option("--namespace", default="default", show_default=True)
-@click.option("--deployment", default="model-a", show_default=True)
-@click.option("--mig-profile", default="", help="Only slices of this MIG profile, for example 3g.20gb.")
+@click.option("--namespace", type=KUBE_NAME, default="default", show_default=True)
+@click.option("--deployment", type=KUBE_NAME, default="model-a", show_default=True)
+@click.option(
+    "--mig-profile", type=MIG_PROFILE, default="", help="Only slices of this MIG profile, for example 3g.20gb."
+)
 def signals_command(namespace: str, deployment: str, mig_profile: str) -> None:
     """The known signals with a query that is right for an autoscaler.
 

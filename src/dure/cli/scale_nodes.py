@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-import yaml
 
+from dure.files.params import FiniteRange
+from dure.files.plain import read_as
 from dure.model.errors import InvalidInput
 from dure.model.quantity import mib, milli
 from dure.scale.nodes.budget import Budget, Reason, check
@@ -57,9 +58,7 @@ class NodesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
               help="How machines are asked for: NodeClaims, or KWOK's fake nodes.")  # fmt: skip
 @click.option("--apply", is_flag=True, help="Do it, and go on until Ctrl-C.")
 @click.option("--once", is_flag=True, help="With --apply: end when nothing is left to do.")
-@click.option(
-    "--every", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="Seconds between looks."
-)
+@click.option("--every", type=FiniteRange(0.1, 600), default=5.0, show_default=True, help="Seconds between looks.")
 def command(file: Path, kubeconfig: Path, via: str, apply: bool, once: bool, every: float) -> None:
     """Machines for pods that wait, and fewer or cheaper ones for those that run.
 
@@ -122,12 +121,7 @@ def read_rules(path: Path) -> dict[str, PoolRules]:
 
 
 def _read(path: Path) -> NodesFile:
-    try:
-        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), NodesFile)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise InvalidInput(
-            f"not node pools: {error}", where=str(path), remedy="Give pools, each with a name and types."
-        ) from error
+    return read_as(path, NodesFile, "node pools", "Give pools, each with a name and types.")
 
 
 def _pool(part: PoolPart, where: str) -> Pool:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-import yaml
 
+from dure.files.params import FiniteRange
+from dure.files.plain import read_as
 from dure.model.elastic import ElasticGroup
 from dure.model.errors import InvalidInput
 from dure.model.workload import Replicas
@@ -52,9 +53,7 @@ class PoolFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @click.option("--want", multiple=True, metavar="SERVICE=REPLICAS", help="Instead of the Deployment's annotation.")
 @click.option("--apply", is_flag=True, help="Carry the plan out, and go on keeping the group until Ctrl-C.")
 @click.option("--once", is_flag=True, help="With --apply: end when nothing is left to do.")
-@click.option(
-    "--every", type=click.FloatRange(0.1, 600), default=5.0, show_default=True, help="Seconds between looks."
-)
+@click.option("--every", type=FiniteRange(0.1, 600), default=5.0, show_default=True, help="Seconds between looks.")
 def command(file: Path, kubeconfig: Path, want: tuple[str, ...], apply: bool, once: bool, every: float) -> None:
     """Divide devices between Deployments: own parts, an elastic share, priorities.
 
@@ -90,14 +89,8 @@ def command(file: Path, kubeconfig: Path, want: tuple[str, ...], apply: bool, on
 
 
 def read_pool(path: Path) -> PoolFile:
-    try:
-        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), PoolFile)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise InvalidInput(
-            f"not a pool: {error}",
-            where=str(path),
-            remedy="Give name, elastic and services, each with primary, min, max and priority.",
-        ) from error
+    remedy = "Give name, elastic and services, each with primary, min, max and priority."
+    return read_as(path, PoolFile, "a pool", remedy)
 
 
 def _given(want: tuple[str, ...]) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from dure.cli.state import default_state
+from dure.files.params import FiniteRange
 from dure.model.errors import Temporary, kind_of
 
 NO_TARGET_MS = 1e6
@@ -201,7 +202,7 @@ def squads(follow: bool, device: str | None, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--window", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Seconds to show.")
+@click.option("--window", type=FiniteRange(0.1), default=5.0, show_default=True, help="Seconds to show.")
 @click.option(
     "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write an HTML page with the timeline."
 )

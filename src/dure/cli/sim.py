@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from dure.cli.output import kilograms, money, output_options, print_data, print_table, share, span
+from dure.files.params import SEED, FiniteRange
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -15,8 +16,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.option("--fleet", "fleet_file", type=_FILE, help="Fleet file; the demo's fleet without it.")
 @click.option("--workloads", "workload_file", type=_FILE, help="Workload file; the demo's stream without it.")
-@click.option("--days", type=click.FloatRange(0.01, 366), default=7.0, show_default=True, help="How long.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Same seed, same bytes.")
+@click.option("--days", type=FiniteRange(0.01, 366), default=7.0, show_default=True, help="How long.")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="Same seed, same bytes.")
 @output_options
 def command(fleet_file: Path | None, workload_file: Path | None, days: float, seed: int, output: str) -> None:
     """Run a fleet for days in seconds; report cost, CO2, waiting, SLO and utilisation.

@@ -20,6 +20,7 @@ from rich.text import Text
 from dure.cli.client import Client
 from dure.cli.output import kilograms, moment, money, share, span
 from dure.cli.state import state_option
+from dure.files.params import FiniteRange
 
 Row = dict[str, Any]
 _SORTS: dict[str, Callable[[Row], Any]] = {
@@ -79,7 +80,7 @@ class Screen(msgspec.Struct):
 
 
 @click.command()
-@click.option("--every", "every_s", type=click.FloatRange(0.2, 60), default=1.0, show_default=True, help="Seconds.")
+@click.option("--every", "every_s", type=FiniteRange(0.2, 60), default=1.0, show_default=True, help="Seconds.")
 @click.option("--once", is_flag=True, help="Print one picture and end; so does output that is piped.")
 @state_option
 def command(every_s: float, once: bool, state: Path) -> None:

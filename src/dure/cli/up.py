@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dure.cli.state import remove_address, state_option, write_address
+from dure.files.params import SEED, FiniteRange
 
 if TYPE_CHECKING:
     from dure.api.agent_stream import AgentStream
@@ -20,11 +21,17 @@ if TYPE_CHECKING:
 @state_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=7420, show_default=True, help="Port; 0 takes any.")
-@click.option("--speed", type=float, default=60.0, show_default=True, help="Clock seconds per real second.")
+@click.option(
+    "--speed",
+    type=FiniteRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Clock seconds per real second.",
+)
 @click.option(
     "--fleet", "fleet_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Fleet file."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the demo's workloads and chances.")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="Seed of the demo's workloads and chances.")
 @click.option(
     "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; SQLite in the state folder."
 )
@@ -70,6 +77,7 @@ def command(
     from dure.embedded.live import LiveFleet
     from dure.web.pages import pages
 
+    _check_grpc(grpc_port, grpc_cert, grpc_key)
     fleet, catalogue = fleet_and_catalogue(fleet_file)
     with hold(state):
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
@@ -103,14 +111,18 @@ def command(
     click.echo("Stopped; everything is kept.", err=True)
 
 
+def _check_grpc(port: int | None, certificate: Path | None, key: Path | None) -> None:
+    """Before anything is opened that would have to be closed again."""
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--grpc-cert and --grpc-key belong together.")
+    if port is None and certificate is not None:
+        raise click.UsageError("--grpc-cert needs --grpc-port.")
+
+
 def _agent_stream(
     desk: Desk, host: str, port: int | None, certificate: Path | None, key: Path | None
 ) -> AgentStream | None:
-    if (certificate is None) != (key is None):
-        raise click.UsageError("--grpc-cert and --grpc-key belong together.")
     if port is None:
-        if certificate is not None:
-            raise click.UsageError("--grpc-cert needs --grpc-port.")
         return None
     from dure.api.agent_stream import AgentStream, Tls
 

@@ -9,6 +9,7 @@ import click
 
 from dure.cli.output import kilograms, money, output_options, print_data, print_table, share, span
 from dure.cli.state import state_option
+from dure.files.params import SEED
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -20,7 +21,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--since", default="24h", show_default=True, help="How far back: 24h, 7d.")
 @click.option("--fleet", "fleet_file", type=_FILE, help="Fleet file; the demo's fleet without it.")
 @click.option("--demo", is_flag=True, help="The demo's stream instead of the workloads of a running Dure.")
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--seed", type=SEED, default=1, show_default=True)
 @output_options
 @state_option
 def command(

@@ -6,8 +6,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import msgspec
-import yaml
 
+from dure.files.plain import read_as
 from dure.model.errors import InvalidInput
 from dure.share.choose import DEFAULT, Goals, check
 from dure.share.policies import ENTRY_POINTS, POLICIES, Rank
@@ -60,14 +60,7 @@ def known_policies() -> dict[str, Rank]:
 
 def read_config(path: Path) -> DeviceConfig:
     """The checked configuration; `InvalidInput` says what and where."""
-    try:
-        raw = yaml.safe_load(path.read_text())
-        config = msgspec.convert(raw, DeviceConfig)
-    except FileNotFoundError as error:
-        raise InvalidInput(f"no such file: {path}", remedy="Give a device file: dure device run -f FILE.") from error
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise InvalidInput(str(error), where=str(path), remedy="See docs/share.md for the device file.") from error
-    return validated(config, path)
+    return validated(read_as(path, DeviceConfig, "a device file", "See docs/share.md for the device file."), path)
 
 
 def validated(config: DeviceConfig, path: Path | None = None) -> DeviceConfig:

@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 
 import httpx2
 import msgspec
+import yaml
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
@@ -54,8 +55,13 @@ class Api:
     def from_kubeconfig(cls, path: Path | str, context: str = "") -> Api:
         try:
             config = KubeConfig.from_file(str(path)).get(context or None)
-        except (ConfigError, OSError, KeyError) as error:
-            raise InvalidInput(f"the kubeconfig cannot be used: {error}", where=str(path)) from error
+        except (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+            # The library expects the right shape; what it raises on another one differs from case to case.
+            raise InvalidInput(
+                f"the kubeconfig cannot be used: {error}",
+                where=str(path),
+                remedy="Give a file that kubectl takes: kubectl --kubeconfig FILE config view",
+            ) from error
         if config is None:
             raise InvalidInput(f"no context '{context}'", where=str(path))
         return cls(*_clients(config))

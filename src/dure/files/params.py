@@ -1,0 +1,70 @@
+"""Kinds of values on the command line, as people write them; a wrong one is refused before anything is done."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+SEED = click.IntRange(0, 2**63 - 1)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers; `nan` passes every comparison of a plain range."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
+POSITIVE = FiniteRange(min=0, min_open=True)
+NOT_NEGATIVE = FiniteRange(min=0)
+
+
+class _Pattern(click.ParamType[str]):
+    def __init__(self, name: str, pattern: str, allowed: str) -> None:
+        self.name, self._pattern, self._allowed = name, re.compile(pattern), allowed
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not self._pattern.fullmatch(str(value)):
+            self.fail(f"{str(value)[:80]!r} is no {self.name}: {self._allowed}.", param, ctx)
+        return str(value)
+
+
+class _Url(click.ParamType[str]):
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        try:
+            parts = urlsplit(text)
+            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            sound = False
+        if not sound or not text.isprintable() or " " in text:
+            self.fail(f"{text[:80]!r} is no address: write http://HOST:PORT or https://HOST.", param, ctx)
+        return text
+
+
+KUBE_NAME = _Pattern(
+    "name", r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "use up to 63 lower-case letters, digits and '-', no '-' at an end"
+)
+OBJECT_NAME = _Pattern(
+    "name", r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", "use lower-case letters, digits, '-' and '.', as Kubernetes does"
+)
+IMAGE = _Pattern(
+    "image",
+    r"[a-z0-9][-a-z0-9._/:]{0,254}(@sha256:[0-9a-f]{64})?",
+    "write REPOSITORY:TAG or REPOSITORY@sha256:DIGEST",
+)
+MIG_PROFILE = _Pattern(
+    "MIG profile", r"([1-9]g\.[0-9]+gb([+.][a-z.]+)?)?", "write it as nvidia-smi does, such as 3g.20gb"
+)
+URL = _Url()
