@@ -18,6 +18,7 @@ from dure.api.backend import Backend, Shares
 from dure.api.gate import Gate
 from dure.api.insight import Insight
 from dure.api.metrics import Metrics
+from dure.api.past import Past
 from dure.api.pulse import Pulse
 from dure.api.routes import (
     agents,
@@ -30,6 +31,7 @@ from dure.api.routes import (
     insight,
     journal,
     ledger,
+    past,
     policies,
     shadow,
     share,
@@ -65,7 +67,9 @@ def create_app(
     `samples` keeps the past for the charts; without one it is kept in memory.
     """
     pulse = Pulse(backend, samples or MemoryMetrics())
-    service = Service(backend, keys, pulse, Stream(backend), Metrics(pulse), Insight(backend, pulse), shares)
+    service = Service(
+        backend, keys, pulse, Stream(backend), Metrics(pulse), Insight(backend, pulse), Past(backend), shares
+    )
     litestar = Litestar(
         [
             *workloads.HANDLERS,
@@ -74,6 +78,7 @@ def create_app(
             *ledger.HANDLERS,
             *finops.HANDLERS,
             *insight.HANDLERS,
+            *past.HANDLERS,
             *journal.HANDLERS,
             *shadow.HANDLERS,
             *policies.HANDLERS,

@@ -11,6 +11,7 @@ from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
 from dure.api.insight import Insight
 from dure.api.metrics import Metrics
+from dure.api.past import Past
 from dure.api.pulse import Pulse
 from dure.api.stream import Stream
 
@@ -25,6 +26,7 @@ class Service:
     stream: Stream
     metrics: Metrics
     insight: Insight
+    past: Past
     shares: Shares | None = None
 
 
