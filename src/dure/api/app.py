@@ -15,6 +15,7 @@ from dure.adapters.memory.metrics import MemoryMetrics
 from dure.api import login, openapi, problems
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
+from dure.api.board import Maps
 from dure.api.gate import Gate
 from dure.api.insight import Insight
 from dure.api.metrics import Metrics
@@ -22,6 +23,7 @@ from dure.api.past import Past
 from dure.api.pulse import Pulse
 from dure.api.routes import (
     agents,
+    board,
     charges,
     defrag,
     documents,
@@ -68,12 +70,21 @@ def create_app(
     """
     pulse = Pulse(backend, samples or MemoryMetrics())
     service = Service(
-        backend, keys, pulse, Stream(backend), Metrics(pulse), Insight(backend, pulse), Past(backend), shares
+        backend=backend,
+        keys=keys,
+        pulse=pulse,
+        stream=Stream(backend),
+        metrics=Metrics(pulse),
+        insight=Insight(backend, pulse),
+        past=Past(backend),
+        maps=Maps(backend.store),
+        shares=shares,
     )
     litestar = Litestar(
         [
             *workloads.HANDLERS,
             *fleet.HANDLERS,
+            *board.HANDLERS,
             *charges.HANDLERS,
             *ledger.HANDLERS,
             *finops.HANDLERS,

@@ -9,6 +9,7 @@ from litestar import Request
 
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
+from dure.api.board import Maps
 from dure.api.insight import Insight
 from dure.api.metrics import Metrics
 from dure.api.past import Past
@@ -27,6 +28,7 @@ class Service:
     metrics: Metrics
     insight: Insight
     past: Past
+    maps: Maps
     shares: Shares | None = None
 
 
