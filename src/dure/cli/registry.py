@@ -52,6 +52,7 @@ COMMANDS: dict[str, Entry] = {
     "feedback": Entry("dure.cli.feedback", "Say how a tenant's speed is.", ASK),
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
     "advise": Entry("dure.cli.advise", "What to rent for a model; what the fleet could save.", PEOPLE),
+    "bugreport": Entry("dure.cli.bugreport", "One file for whoever is to find the fault, without secrets.", PEOPLE),
     "report": Entry("dure.cli.report", "Cost, carbon, promises and waste of the last days, as a page.", PEOPLE),
     "bill": Entry("dure.cli.bill", "What a tenant was charged in a month.", PEOPLE),
     "gateway": Entry("dure.cli.gateway", "Choose Kueue queues for Jobs.", PROCESS),

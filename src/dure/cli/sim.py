@@ -19,7 +19,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--days", type=FiniteRange(0.01, 366), default=7.0, show_default=True, help="How long.")
 @click.option("--seed", type=SEED, default=1, show_default=True, help="Same seed, same bytes.")
 @output_options
-def command(fleet_file: Path | None, workload_file: Path | None, days: float, seed: int, output: str) -> None:
+def command(
+    fleet_file: Path | None, workload_file: Path | None, report_file: Path | None, days: float, seed: int, output: str
+) -> None:
     """Run a fleet for days in seconds; report cost, CO2, waiting, SLO and utilisation.
 
     Workloads of a file are submitted at the start, one second apart.
@@ -28,6 +30,7 @@ def command(fleet_file: Path | None, workload_file: Path | None, days: float, se
     Example:
       dure sim --days 7 --json
       dure sim --fleet examples/fleet.yaml --workloads jobs.yaml --days 1
+      dure sim --from dure-bugreport.json.gz
     """
     import msgspec
 
@@ -37,7 +40,15 @@ def command(fleet_file: Path | None, workload_file: Path | None, days: float, se
     from dure.model.units import DAY_S
 
     fleet, catalogue = fleet_and_catalogue(fleet_file)
-    if workload_file is not None:
+    start_s = START_S
+    if report_file is not None:
+        from dure.cli.bugreport import read_report
+
+        fleet, coming, made_s = read_report(report_file)
+        catalogue = msgspec.structs.replace(catalogue, classes={**catalogue.classes, **fleet.classes})
+        start_s = min((at_s for at_s, _ in coming), default=made_s - 3600)
+        days = max(0.01, (made_s - start_s) / DAY_S)
+    elif workload_file is not None:
         from dure.files import read_files
 
         found = read_files([workload_file]).workloads
@@ -47,7 +58,8 @@ def command(fleet_file: Path | None, workload_file: Path | None, days: float, se
         coming = [*served, *arrivals(fleet, catalogue, seed, START_S, START_S + days * DAY_S)]
     with click.progressbar(length=1000, label=f"{days:g} days, {len(coming)} workloads", file=sys.stderr) as bar:
         summary = simulate(
-            Run(fleet, catalogue, coming, days=days, seed=seed), lambda done: bar.update(int(done * 1000) - bar.pos)
+            Run(fleet, catalogue, coming, days=days, seed=seed, start_s=start_s),
+            lambda done: bar.update(int(done * 1000) - bar.pos),
         )
     answer = msgspec.to_builtins(summary)
     if output in ("json", "yaml"):
