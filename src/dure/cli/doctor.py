@@ -38,7 +38,7 @@ def command(ctx: click.Context, fleet_file: Path | None, output: str, state: Pat
     """Check the state folder, the server, its version, clock, certificate, figures, books, promises, the clusters.
 
     With the fleet file the API server of each cluster that has a kubeconfig is asked too: its version, and whether
-    the account may do everything that an agent does. Exit code 1 when something is wrong; warnings alone leave it at 0.
+    the account may do everything that an agent does. Exit code 1 when something is wrong; warnings leave it at 0.
 
     \b
     Example:

@@ -41,7 +41,7 @@ def test_a_report_holds_the_fleet_without_its_token_and_is_played_again(
 ) -> None:
     file = tmp_path / "bug.json.gz"
     assert run(["bugreport", "--out", str(file)]) == 0
-    text = gzip.open(file, "rt").read()
+    text = gzip.decompress(file.read_bytes()).decode()
     body = json.loads(text)
     assert TOKEN not in text
     assert body["workloads"]
