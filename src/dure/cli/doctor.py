@@ -68,7 +68,7 @@ def _members(fleet_file: Path) -> Iterator[Finding]:
     try:
         fleet, _ = fleet_and_catalogue(fleet_file)
     except DureError as error:
-        yield Finding("fleet", "error", error.message, error.remedy)
+        yield Finding("fleet", "error", error.message, error.remedy or f"dure check -f {fleet_file}")
         return
     yield Finding("fleet", "ok", f"{fleet_file}: {len(fleet.clusters)} clusters, {len(fleet.tenants)} tenants")
     for spec in fleet.clusters:

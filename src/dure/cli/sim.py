@@ -16,6 +16,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.option("--fleet", "fleet_file", type=_FILE, help="Fleet file; the demo's fleet without it.")
 @click.option("--workloads", "workload_file", type=_FILE, help="Workload file; the demo's stream without it.")
+@click.option("--from", "report_file", type=_FILE, help="Play a bug report again: its fleet, workloads and time.")
 @click.option("--days", type=FiniteRange(0.01, 366), default=7.0, show_default=True, help="How long.")
 @click.option("--seed", type=SEED, default=1, show_default=True, help="Same seed, same bytes.")
 @output_options
