@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
-# LAB=0 leaves out the tests on real clusters.
+# LAB=0 leaves out the tests on real clusters; FULL=1 adds those that take many minutes.
 LAB    ?= 1
+FULL   ?= 0
+# How many examples of each kind `make hostile` tries.
+HOSTILE ?= 500
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 # Bytecode is made at set-up, so that the first start is as fast as the second.
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup lint types imports unit search chaos agree lab lab-wanted browser lock clean
+.PHONY: help run test test-full setup lint types imports unit search hostile chaos agree lab lab-full lab-wanted browser lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,6 +22,9 @@ run: $(VENV)/.run $(VENV)/.kernels ## set up, start Dure with its embedded fleet
 	@exec $(BIN)/dure up $(ARGS)
 
 test: lint types imports unit ## set up, then lint, type check, import contract and all tests
+
+test-full: lint types imports lab-full ## all of that, and Dure beside the real KEDA, Prometheus and Karpenter, about 40 minutes more
+	$(MAKE) unit FULL=1
 
 setup: $(VENV)/.dev browser ## set up everything, run nothing
 
@@ -33,13 +39,19 @@ imports: $(VENV)/.dev ## the layer contract
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev $(VENV)/.kernels browser lab-wanted ## the tests alone; ARGS="-k word" narrows them, LAB=0 leaves out real clusters
-	DURE_LAB=$(LAB) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	DURE_LAB=$(LAB) DURE_FULL=$(FULL) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (the first time about 15 minutes)
 	$(BIN)/python -m lab build
 
+lab-full: $(VENV)/.dev ## the same with what only `make test-full` needs: Prometheus, KEDA, Karpenter (20 minutes more the first time)
+	$(BIN)/python -m lab build --full
+
 search: $(VENV)/.dev ## the property tests with fresh random examples; ARGS="--hypothesis-seed=N" repeats a run
 	DURE_LAB=0 $(BIN)/python -m pytest -n 2 --dist loadgroup -m hypothesis --hypothesis-profile=search $(ARGS)
+
+hostile: $(VENV)/.dev ## hostile input for the whole API and every parser, fresh each time; HOSTILE=N examples of each kind
+	DURE_LAB=0 DURE_HOSTILE=$(HOSTILE) $(BIN)/python -m pytest -n 2 --hypothesis-profile=search tests/unit/api/test_openapi.py tests/unit/api/test_hostile.py tests/unit/files/test_fuzz.py $(ARGS)
 
 chaos: $(VENV)/.dev ## kill -9 plane, agent, API server and etcd 50 times under load; goes on where it was interrupted
 	$(BIN)/python -m tests.kube.chaos $(ARGS)

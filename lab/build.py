@@ -18,7 +18,7 @@ from lab.cache import Cache, default_root
 from lab.errors import BuildFailed, GoMissing, TooLittleDisk
 from lab.process import spawn
 from lab.progress import Progress, duration, say
-from lab.versions import ARTIFACTS, GO_AT_LEAST, MIB, Artifact
+from lab.versions import ARTIFACTS, BY_NAME, GO_AT_LEAST, MIB, Artifact
 
 TELL_EVERY_S = 15.0
 NICENESS = 5
@@ -37,9 +37,9 @@ def ensure(
     free_mib: Callable[[Path], int] | None = None,
     tell: Tell = say,
 ) -> dict[str, Path]:
-    """The cache folder of each named artifact (all when None), built first where it is missing."""
+    """The cache folder of each named artifact (when None: of all but those on demand), built first where missing."""
     cache = cache or Cache(default_root(), platform.machine())
-    wanted = set(names) if names is not None else {artifact.name for artifact in ARTIFACTS}
+    wanted = set(names) if names is not None else {artifact.name for artifact in ARTIFACTS if not artifact.on_demand}
     chosen = [artifact for artifact in ARTIFACTS if artifact.name in wanted]
     if unknown := wanted - {artifact.name for artifact in chosen}:
         known = ", ".join(artifact.name for artifact in ARTIFACTS)
@@ -48,6 +48,12 @@ def ensure(
     if missing:
         _build(missing, cache, builder or go_build, free_mib or _free_mib, tell)
     return {artifact.name: cache.entry(artifact) for artifact in chosen}
+
+
+def lacking(names: Iterable[str], *, cache: Cache | None = None) -> list[str]:
+    """Those of the named artifacts that would have to be built first."""
+    cache = cache or Cache(default_root(), platform.machine())
+    return [name for name in names if not cache.holds(BY_NAME[name])]
 
 
 def go_problem() -> str | None:
@@ -69,6 +75,8 @@ def go_build(artifact: Artifact, folder: Path, tell: Tell) -> None:
         _copy_files(artifact, folder)
         return
     command = ["go", "build", "-v", "-trimpath", "-ldflags", artifact.family.ldflags]
+    if artifact.family.tags:
+        command += ["-tags", ",".join(artifact.family.tags)]
     command += ["-o", str(folder / artifact.name), artifact.package]
     _run_go(artifact, command, tell)
 

@@ -31,7 +31,7 @@ def key(artifact: Artifact, machine: str) -> str:
     for part in (
         (folder / "go.mod").read_bytes(),
         (folder / "go.sum").read_bytes(),
-        repr((artifact.package, artifact.files, artifact.family.ldflags, machine)).encode(),
+        repr((artifact.package, artifact.files, artifact.family.ldflags, machine, *artifact.family.tags)).encode(),
     ):
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()[:16]

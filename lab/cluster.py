@@ -62,10 +62,10 @@ class Cluster:
         self.server = f"https://{LOOPBACK}:{self._port}"
         self._authority = Authority(folder / "pki", f"{name}-ca")
         self._files = self._make_files()
-        admin = self._authority.client("admin", "admin", ["system:masters"])
-        self.kubeconfig_path = self._kubeconfig("admin", admin)
+        self._admin = self._authority.client("admin", "admin", ["system:masters"])
+        self.kubeconfig_path = self._kubeconfig("admin", self._admin)
         self.ca_path = self._files.ca
-        self.api = Api(self._port, str(self.ca_path), admin)
+        self.api = self.api_at(self._port)
         self._parts: dict[str, Component] = {ETCD: etcd[0], APISERVER: self._apiserver(etcd[1])}
         self._kueue_files: KueueFiles | None = None
         self._add_programs(programs, ports)
@@ -121,6 +121,14 @@ class Cluster:
     def serving_pair(self, name: str, hosts: Iterable[str]) -> KeyPair:
         """A serving certificate of this cluster's authority, for programs that its API server calls."""
         return self._authority.server(name, hosts)
+
+    def peer_pair(self, name: str, hosts: Iterable[str]) -> KeyPair:
+        """The same for programs that call each other with one certificate."""
+        return self._authority.peer(name, hosts)
+
+    def api_at(self, port: int) -> Api:
+        """A client for a server of this cluster's authority at another port, with the admin's identity."""
+        return Api(port, str(self.ca_path), self._admin)
 
     def start(self, program: str, *, wait: bool = True) -> None:
         self._part(program).start(wait=wait)

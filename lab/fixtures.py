@@ -2,7 +2,9 @@
 
 A plugin: `tests/conftest.py` names it in `pytest_plugins`. One lab with a hub and two members is shared by the whole
 session (`hub`, `members`); `lab_factory` starts others for tests that kill things. Tests that use these carry the
-marker `lab`; without Go, or with `DURE_LAB=0`, they are skipped with one line that says why.
+marker `lab`; without Go, or with `DURE_LAB=0`, they are skipped with one line that says why. Those that need more
+than `make test` builds say so with `parts("prometheus", ...)` and are skipped where that is not built yet; those with
+the marker `full` take many minutes and run in `make test-full` alone (`DURE_FULL=1`), which builds everything.
 """
 
 import contextlib
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lab.build import go_problem
+from lab.build import go_problem, lacking
 from lab.cluster import Cluster
 from lab.lab import Lab
 
@@ -27,11 +29,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not chosen:
         return
     reason = why_no_lab()
+    absent = set() if reason or everything() else _absent(chosen)
     for item in chosen:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("lab"))
-        if reason:
-            item.add_marker(pytest.mark.skip(reason=reason))
+        if why := reason or _why_later(item, absent):
+            item.add_marker(pytest.mark.skip(reason=why))
+
+
+def everything() -> bool:
+    """Whether this is `make test-full`."""
+    return os.environ.get("DURE_FULL") == "1"
+
+
+def _absent(items: list[pytest.Item]) -> set[str]:
+    """What some test wants and `make test` does not build."""
+    return set(lacking({part for item in items for part in _parts(item)}))
+
+
+def _parts(item: pytest.Item) -> tuple[str, ...]:
+    marker = item.get_closest_marker("parts")
+    return marker.args if marker else ()
+
+
+def _why_later(item: pytest.Item, absent: set[str]) -> str | None:
+    if item.get_closest_marker("full") and not everything():
+        return "takes many minutes: only in `make test-full`"
+    missing = sorted(absent & set(_parts(item)))
+    return f"not built yet, `make test-full` does it: {', '.join(missing)}" if missing else None
 
 
 def why_no_lab() -> str | None:

@@ -63,7 +63,7 @@ class MetricsApi:
         self._cluster.apply(_service(port), *(_api_service(group, port, authority) for group in GROUPS))
         for group, version in GROUPS.items():
             path = f"/apis/apiregistration.k8s.io/v1/apiservices/{version}.{group}"
-            self._cluster.api.until(path, _available, what=f"the forwarded {group}")
+            self._cluster.api.until(path, available, what=f"the forwarded {group}")
             # Available is said by another part of the API server than the one that forwards.
             self._cluster.api.until(f"/apis/{group}/{version}", _ours, what=f"an answer of {group}")
         return self
@@ -169,6 +169,7 @@ def _ours(discovery: Json) -> bool:
     return [one["name"] for one in discovery["resources"]] == ["pods"]
 
 
-def _available(api_service: Json) -> bool:
+def available(api_service: Json) -> bool:
+    """Whether the API server forwards to it."""
     conditions = api_service.get("status", {}).get("conditions", ())
     return any(one["type"] == "Available" and one["status"] == "True" for one in conditions)

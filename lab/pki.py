@@ -43,11 +43,16 @@ class Authority:
 
     def server(self, name: str, hosts: Iterable[str]) -> KeyPair:
         """A serving certificate for these DNS names and addresses."""
-        return self._issue(name, name, (), hosts, ExtendedKeyUsageOID.SERVER_AUTH)
+        return self._issue(name, name, (), hosts, [ExtendedKeyUsageOID.SERVER_AUTH])
+
+    def peer(self, name: str, hosts: Iterable[str]) -> KeyPair:
+        """A certificate for two programs that are server and client to each other."""
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        return self._issue(name, name, (), hosts, usages)
 
     def client(self, file: str, user: str, groups: Iterable[str] = ()) -> KeyPair:
         """A client certificate: Kubernetes reads the common name as user, organisations as groups."""
-        return self._issue(file, user, groups, (), ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._issue(file, user, groups, (), [ExtendedKeyUsageOID.CLIENT_AUTH])
 
     def _issue(
         self,
@@ -55,11 +60,11 @@ class Authority:
         common_name: str,
         groups: Iterable[str],
         hosts: Iterable[str],
-        usage: x509.ObjectIdentifier,
+        usages: list[x509.ObjectIdentifier],
     ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_subject(common_name, groups), self._name, key)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         names = [_host(host) for host in hosts]
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -24,6 +24,8 @@ class Family:
     # Packages whose version variables are stamped; unstamped Kubernetes programs report no minor version,
     # and Kueue and KEDA look at it.
     stamped: tuple[str, ...] = ()
+    # Build tags; Prometheus without service discovery of clouds is a third of its dependencies.
+    tags: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -61,6 +63,8 @@ class Artifact:
     # What the Go caches grow by while this is built, and what is kept afterwards.
     scratch_mib: int = 0
     kept_mib: int = 1
+    # Built when something asks for it by name, not with the rest: heavy, and only few tests need it.
+    on_demand: bool = False
 
 
 KUBERNETES = Family(
@@ -71,6 +75,9 @@ KUBERNETES = Family(
 ETCD = Family("etcd", "go.etcd.io/etcd/server/v3")
 KWOK = Family("kwok", "sigs.k8s.io/kwok")
 KUEUE = Family("kueue", "sigs.k8s.io/kueue")
+KEDA = Family("keda", "github.com/kedacore/keda/v2")
+KARPENTER = Family("karpenter", "sigs.k8s.io/karpenter")
+PROMETHEUS = Family("prometheus", "github.com/prometheus/prometheus", tags=("remove_all_sd",))
 
 
 def _kubernetes(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Artifact:
@@ -81,6 +88,30 @@ def _kubernetes(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Arti
         cold_s=cold_s,
         scratch_mib=scratch_mib,
         kept_mib=kept_mib,
+    )
+
+
+def _prometheus(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Artifact:
+    return Artifact(
+        name,
+        PROMETHEUS,
+        package=f"github.com/prometheus/prometheus/cmd/{name}",
+        cold_s=cold_s,
+        scratch_mib=scratch_mib,
+        kept_mib=kept_mib,
+        on_demand=True,
+    )
+
+
+def _keda(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Artifact:
+    return Artifact(
+        f"keda-{name}",
+        KEDA,
+        package=f"github.com/kedacore/keda/v2/cmd/{name}",
+        cold_s=cold_s,
+        scratch_mib=scratch_mib,
+        kept_mib=kept_mib,
+        on_demand=True,
     )
 
 
@@ -98,6 +129,23 @@ ARTIFACTS: tuple[Artifact, ...] = (
         KUEUE,
         files=("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),
     ),
+    _prometheus("prometheus", cold_s=240, scratch_mib=1500, kept_mib=110),
+    _prometheus("promtool", cold_s=40, scratch_mib=300, kept_mib=100),
+    Artifact(
+        "karpenter",
+        KARPENTER,
+        package="sigs.k8s.io/karpenter/kwok",
+        cold_s=240,
+        scratch_mib=1200,
+        kept_mib=70,
+        on_demand=True,
+    ),
+    Artifact(
+        "karpenter-manifests", KARPENTER, files=("pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"), on_demand=True
+    ),
+    Artifact("keda-manifests", KEDA, files=("config/crd/bases/*.yaml",), on_demand=True),
+    _keda("operator", cold_s=330, scratch_mib=2500, kept_mib=150),
+    _keda("adapter", cold_s=70, scratch_mib=500, kept_mib=100),
 )
 
 BY_NAME = {artifact.name: artifact for artifact in ARTIFACTS}

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from lab.build import lacking
+from lab.prometheus import Prometheus
+
 # `make test` draws the same examples every time, so that a red run means a changed program;
 # `make search` draws new ones.
 settings.register_profile("fixed", derandomize=True, deadline=None)
@@ -33,6 +36,15 @@ def postgres_server() -> Iterator[str]:
         server = pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
         yield server.get_uri()
         server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """A real Prometheus that scrapes nothing and takes remote writes; names of series are the tests' own."""
+    if lacking(["prometheus"]):
+        pytest.skip("Prometheus is not built; `python -m lab build prometheus promtool` builds it")
+    with Prometheus(tmp_path_factory.mktemp("prometheus"), {}) as server:
+        yield server
 
 
 @pytest.fixture

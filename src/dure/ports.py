@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from dure.model.audit import AuditLine
 from dure.model.cluster import ClusterState
 from dure.model.decision import Bind, Evict, JournalEntry, Resize
 from dure.model.defrag import DefragWish
@@ -23,6 +24,7 @@ from dure.model.report import Desired, Observed, Report
 from dure.model.sample import Sample
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant
+from dure.model.token import Token
 from dure.model.units import Instant, Micros, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
 
@@ -219,7 +221,7 @@ class StorePort(Protocol):
         ...
 
     def write_report(self, report: Report) -> None:
-        """Kept if newer than the one there; its decisions go into the journal in the same transaction."""
+        """Kept if newer than the one there; its decisions go into the journal with it, each with its owner's name."""
         ...
 
     def list_reports(self) -> tuple[Report, ...]:
@@ -242,6 +244,18 @@ class StorePort(Protocol):
 
     def list_policies(self, *, name: str | None = None) -> tuple[Policy, ...]:
         """The newest version of each, or every version of one, newest last."""
+        ...
+
+    def write_token(self, token: Token) -> None: ...
+
+    def fetch_token(self, id_: str) -> Token | None: ...
+
+    def list_tokens(self) -> tuple[Token, ...]:
+        """By creation; ended ones too."""
+        ...
+
+    def list_audit(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[AuditLine, ...]:
+        """Lines of the audit log in order: one for every audited write, made in the same transaction."""
         ...
 
 

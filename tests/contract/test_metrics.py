@@ -1,8 +1,11 @@
-"""One suite for every MetricsPort that can be written to: in memory and in a file."""
+"""One suite for every MetricsPort: in memory, in a file, and on a real Prometheus."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,39 +14,118 @@ from hypothesis import strategies as st
 
 from dure.adapters.memory.metrics import MemoryMetrics
 from dure.adapters.metrics import SqliteMetrics
+from dure.adapters.metrics.prometheus import PrometheusMetrics
 from dure.adapters.metrics.sqlite import MOST_POINTS
-from dure.model.errors import Permanent
+from dure.model.errors import InvalidInput, Permanent, Temporary
 from dure.model.sample import Sample
 from dure.model.units import DAY_S, HOUR_S
 from dure.ports import MetricsPort
+from lab.prometheus import Prometheus
+
+# Memory keeps a bounded ring of samples and no means.
+WITH_MEANS = ("sqlite", pytest.param("prometheus", marks=pytest.mark.lab))
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", *WITH_MEANS])
 def metrics(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetricsPort]:
     if request.param == "memory":
         yield MemoryMetrics()
         return
-    found = SqliteMetrics(tmp_path / "metrics.db")
+    if request.param == "sqlite":
+        found: SqliteMetrics | PrometheusMetrics = SqliteMetrics(tmp_path / "metrics.db")
+    else:
+        found = PrometheusMetrics(request.getfixturevalue("prometheus").url)
     yield found
     found.close()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """Of its own for every test: a real server remembers those before."""
+    return "dure_" + "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
+
+
+@pytest.fixture
+def now_s() -> float:
+    """A moment that a real server takes samples of."""
+    return float(int(time.time()) - 600)
 
 
 def sample(at_s: float, value: float, pool: str = "a", name: str = "dure_use") -> Sample:
     return Sample(name=name, labels={"pool": pool}, at_s=at_s, value=value)
 
 
-def test_samples_come_back_by_series_and_time_within_the_window(metrics: MetricsPort) -> None:
-    metrics.write_samples([sample(1, 10, "b"), sample(1, 20, "a"), sample(2, 30, "a"), sample(9, 40, "a")])
-    metrics.write_samples([sample(2, 50, name="other")])
-    found = metrics.fetch_samples("dure_use", 1, 5)
-    assert [(one.labels["pool"], one.value) for one in found] == [("a", 20), ("a", 30), ("b", 10)]
-    assert metrics.fetch_samples("nobody", 0, 100) == ()
+def test_samples_come_back_by_series_and_time_within_the_window(
+    metrics: MetricsPort, name: str, now_s: float
+) -> None:
+    written = [(1, 10, "b"), (1, 20, "a"), (2, 30, "a"), (9, 40, "a")]
+    metrics.write_samples([sample(now_s + at_s, value, pool, name) for at_s, value, pool in written])
+    metrics.write_samples([sample(now_s + 2, 50, name=f"{name}_other")])
+    found = metrics.fetch_samples(name, now_s + 1, now_s + 5)
+    assert [(one.labels, one.at_s - now_s, one.value) for one in found] == [
+        ({"pool": "a"}, 1, 20), ({"pool": "a"}, 2, 30), ({"pool": "b"}, 1, 10),
+    ]  # fmt: skip
+    assert metrics.fetch_samples(f"{name}_nobody", 0, now_s + 100) == ()
 
 
-def test_a_sample_that_is_not_newer_than_its_series_is_dropped(metrics: MetricsPort) -> None:
+def test_a_sample_that_is_not_newer_than_its_series_is_dropped(metrics: MetricsPort, name: str, now_s: float) -> None:
     for at_s, value in ((1.0, 1.0), (2.0, 2.0), (2.0, 7.0), (3.0, 3.0), (1.0, 8.0)):
-        metrics.write_samples([sample(at_s, value)])
-    assert [one.value for one in metrics.fetch_samples("dure_use", 0, 100)] == [1.0, 2.0, 3.0]
+        metrics.write_samples([sample(now_s + at_s, value, name=name)])
+    assert [one.value for one in metrics.fetch_samples(name, now_s, now_s + 100)] == [1.0, 2.0, 3.0]
+
+
+def test_labels_and_figures_of_any_kind_come_back_as_they_were(metrics: MetricsPort, name: str, now_s: float) -> None:
+    labels = {"pool": 'a "b" {c}', "node": "한글\\n", "x": "y" * 300}
+    values = [0.0, -1.5e-300, 1e308, math.inf, 0.1 + 0.2]
+    metrics.write_samples(Sample(name, labels, now_s + at, value) for at, value in enumerate(values))
+    found = metrics.fetch_samples(name, now_s, math.inf)
+    assert [(one.labels, one.value) for one in found] == [(labels, value) for value in values]
+
+
+def test_many_samples_in_one_write_are_all_kept(metrics: MetricsPort, name: str, now_s: float) -> None:
+    written = [sample(now_s + k % 20, k, f"p{k // 20:03}", name) for k in range(12_000)]
+    metrics.write_samples(written)
+    found = metrics.fetch_samples(name, now_s, now_s + 20)
+    assert [(one.labels["pool"], one.at_s - now_s, one.value) for one in found] == [
+        (f"p{k // 20:03}", k % 20, k) for k in range(12_000)
+    ]
+
+
+@pytest.mark.parametrize("metrics", WITH_MEANS, indirect=True)
+def test_a_long_window_is_answered_by_means_of_a_few_thousand_points(
+    metrics: MetricsPort, name: str, now_s: float
+) -> None:
+    begin_s = now_s - 1800
+    metrics.write_samples(sample(begin_s + k * 0.5, 3.0, name=name) for k in range(4000))
+    found = metrics.fetch_samples(name, begin_s - 30 * DAY_S, math.inf)
+    assert 0 < len(found) <= MOST_POINTS
+    assert {one.value for one in found} == {3.0}
+
+
+@pytest.mark.lab
+def test_a_restarted_writer_loses_nothing_that_is_news_to_the_server(
+    prometheus: Prometheus, name: str, now_s: float
+) -> None:
+    for begin in (0, 3):
+        port = PrometheusMetrics(prometheus.url)
+        port.write_samples(sample(now_s + at, at, pool, name) for pool in "abc" for at in range(begin, begin + 5))
+        if begin == 0:
+            port.write_samples([sample(now_s + 7, 99, "b", name)])
+        found = port.fetch_samples(name, now_s, now_s + 100)
+        port.close()
+    of_b = [one.value for one in found if one.labels["pool"] == "b"]
+    assert of_b == [0, 1, 2, 3, 4, 99]
+    assert [one.value for one in found if one.labels["pool"] == "a"] == list(range(8))
+
+
+@pytest.mark.lab
+def test_a_prometheus_that_is_away_is_temporary_and_a_wrong_address_is_not(prometheus: Prometheus) -> None:
+    with closing(PrometheusMetrics("http://127.0.0.1:9")) as away, pytest.raises(Temporary, match="does not answer"):
+        away.fetch_samples("x", 0, 1)
+    with closing(PrometheusMetrics(f"{prometheus.url}/elsewhere")) as wrong, pytest.raises(Permanent, match="404"):
+        wrong.write_samples([sample(1, 1)])
+    with pytest.raises(InvalidInput, match="no address"):
+        PrometheusMetrics("prometheus:9090")
 
 
 def test_the_past_is_there_after_a_restart(tmp_path: Path) -> None:

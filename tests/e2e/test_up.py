@@ -71,6 +71,26 @@ def test_a_workload_is_submitted_explained_and_cancelled(up: Up) -> None:
     assert "Cancelled" in log
 
 
+def test_advice_is_computed_from_what_this_fleet_did(up: Up) -> None:
+    found = json.loads(up.dure("advise", "--json").stdout)
+    while all(one["micros_per_month"] is None for one in found["savings"]):
+        assert all("an hour is needed" in one["finding"] for one in found["savings"])
+        found = json.loads(up.dure("advise", "--json").stdout)
+    by_name = {one["name"]: one for one in found["savings"]}
+    assert list(by_name) == ["spot", "consolidation", "right-sizing", "off-hours"]
+    pools = {
+        f"{pool['cluster']}/{pool['name']}": pool for pool in json.loads(up.dure("get", "pools", "--json").stdout)
+    }
+    for step in by_name["consolidation"]["plan"]:
+        pool = pools[step.partition(":")[0]]
+        assert f"{pool['nodes']} nodes" in step
+    assert all(one["micros_per_month"] is None or one["micros_per_month"] >= 0 for one in found["savings"])
+    assert any(one["micros_per_month"] for one in found["savings"]), "an hour of the demo fleet leaves something"
+    told = up.dure("advise")
+    assert [line.split()[0] for line in told.stdout.splitlines() if line[:1].isalpha()] == list(by_name)
+    assert "own record" in told.stderr
+
+
 def test_a_plan_lists_options_with_cost_and_carbon_and_does_nothing(up: Up) -> None:
     planned = up.dure("plan", "-f", "-", "--json", stdin=WORKLOAD.format(name="asked", memory="4GiB"))
     (plan,) = json.loads(planned.stdout)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.build import ensure, require_disk
+from lab.build import ensure, lacking, require_disk
 from lab.cache import MANIFEST, Cache, key
 from lab.errors import BuildFailed, TooLittleDisk
 from lab.progress import Progress
@@ -52,6 +52,16 @@ def test_the_most_needed_is_built_first_whatever_the_order_asked(cache: Cache) -
     builder = FakeBuilder()
     build(cache, builder, "kueue", "kubectl", "kube-apiserver", "etcd")
     assert builder.built == ["etcd", "kube-apiserver", "kubectl", "kueue"]
+
+
+def test_what_is_on_demand_is_built_only_when_named(cache: Cache) -> None:
+    builder = FakeBuilder()
+    ensure(None, cache=cache, builder=builder, free_mib=lambda _: PLENTY, tell=lambda _: None)
+    assert {"kube-apiserver", "kueue"} <= set(builder.built)
+    assert not {"prometheus", "keda-operator", "karpenter"} & set(builder.built)
+    assert lacking(["etcd", "prometheus"], cache=cache) == ["prometheus"]
+    build(cache, builder, "prometheus")
+    assert lacking(["etcd", "prometheus"], cache=cache) == []
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "no manifest", "broken manifest", "no program", "empty"])

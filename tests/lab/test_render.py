@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -28,6 +29,19 @@ def judge(lab_factory: LabFactory) -> Cluster:
     names = install_crds(cluster)
     assert {"nodepools.karpenter.sh", "scaledobjects.keda.sh", "servicemonitors.monitoring.coreos.com"} <= set(names)
     return cluster
+
+
+@pytest.mark.lab
+def test_kustomize_finds_every_object_in_a_rendered_folder(hub: Cluster, tmp_path: Path) -> None:
+    options = ["all", "--cluster", "cloud-kr", "--plane", "https://dure.example"]
+    assert CliRunner().invoke(command, [*options, "--out", str(tmp_path)]).exit_code == 0
+    built = yaml.safe_load_all(hub.kubectl("kustomize", str(tmp_path)))
+    plain = yaml.safe_load_all(CliRunner().invoke(command, options).stdout)
+    assert sorted(map(_name, built)) == sorted(map(_name, plain))
+
+
+def _name(each: dict[str, Any]) -> tuple[str, str, str]:
+    return each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]
 
 
 @pytest.mark.lab

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import grpc
@@ -53,6 +53,13 @@ _ERRORS = {code: kind for kind, code in CODES.items()} | {grpc.StatusCode.UNIMPL
 T = TypeVar("T")
 
 
+class Own(NamedTuple):
+    """The agent's own certificate and key, as files."""
+
+    certificate: str
+    key: str
+
+
 class Asked(msgspec.Struct, frozen=True):
     """`tag` is of what the agent has already."""
 
@@ -70,9 +77,9 @@ class Wanted(msgspec.Struct, frozen=True):
 class GrpcPlane:
     """`PlaneLink` of one cluster's agent. A reader thread keeps the stream; everything else is asked and answered."""
 
-    def __init__(self, url: str, cluster: str, credential: str, *, ca: str = "") -> None:
+    def __init__(self, url: str, cluster: str, credential: str, *, ca: str = "", own: Own | None = None) -> None:
         self._cluster = cluster
-        self._channel = _channel(url, ca)
+        self._channel = _channel(url, ca, own)
         self._headers = (("authorization", f"Bearer {credential}"),)
         self._heard = threading.Condition()
         self._known = Wanted("", ())
@@ -146,9 +153,9 @@ class GrpcPlane:
         return _send(self._channel, method, body, kind, (*self._headers, *headers))
 
 
-def join_over_grpc(url: str, cluster: str, token: str, *, ca: str = "") -> str:
+def join_over_grpc(url: str, cluster: str, token: str, *, ca: str = "", own: Own | None = None) -> str:
     """Exchange a one-time token for this cluster's own credential."""
-    channel = _channel(url, ca)
+    channel = _channel(url, ca, own)
     try:
         made: Credential = _send(channel, "Join", Asked(cluster), Credential, (("authorization", f"Bearer {token}"),))
     finally:
@@ -177,7 +184,7 @@ def _send(
     return msgspec.msgpack.decode(answer, type=kind) if kind is not None else None
 
 
-def _channel(url: str, ca: str) -> Any:
+def _channel(url: str, ca: str, own: Own | None = None) -> Any:
     parts = urlsplit(url)
     if parts.scheme not in (PLAIN, SECURE) or not parts.hostname or not parts.port:
         raise InvalidInput(
@@ -187,6 +194,7 @@ def _channel(url: str, ca: str) -> Any:
         return grpc.insecure_channel(parts.netloc, _OPTIONS)
     try:
         roots = Path(ca).read_bytes() if ca else None
+        pair = (Path(own.key).read_bytes(), Path(own.certificate).read_bytes()) if own else (None, None)
     except OSError as error:
-        raise InvalidInput(f"the authority cannot be read: {error}", where=ca) from error
-    return grpc.secure_channel(parts.netloc, grpc.ssl_channel_credentials(roots), _OPTIONS)
+        raise InvalidInput(f"a certificate cannot be read: {error}", where=str(error.filename)) from error
+    return grpc.secure_channel(parts.netloc, grpc.ssl_channel_credentials(roots, *pair), _OPTIONS)

@@ -10,21 +10,26 @@ from dure.model.errors import InvalidInput
 from dure.ports import PlaneLink
 
 
-def open_link(url: str, cluster: str, credential: str, *, ca: str = "") -> PlaneLink:
-    """`ca` is a file with the authority that signed the plane's certificate; the system's ones if empty."""
-    if _streamed(url):
-        from dure.adapters.plane_grpc import GrpcPlane
+def open_link(
+    url: str, cluster: str, credential: str, *, ca: str = "", own: tuple[str, str] | None = None
+) -> PlaneLink:
+    """`ca` is a file with the authority that signed the plane's certificate; the system's ones if empty.
 
-        return GrpcPlane(url, cluster, credential, ca=ca)
+    `own` is the agent's own certificate and key, where the plane wants one; gRPC alone carries it.
+    """
+    if _streamed(url):
+        from dure.adapters.plane_grpc import GrpcPlane, Own
+
+        return GrpcPlane(url, cluster, credential, ca=ca, own=Own(*own) if own else None)
     return HttpPlane(url, cluster, credential, ca=ca)
 
 
-def join(url: str, cluster: str, token: str, *, ca: str = "") -> str:
+def join(url: str, cluster: str, token: str, *, ca: str = "", own: tuple[str, str] | None = None) -> str:
     """Exchange a one-time token for this cluster's own credential."""
     if _streamed(url):
-        from dure.adapters.plane_grpc import join_over_grpc
+        from dure.adapters.plane_grpc import Own, join_over_grpc
 
-        return join_over_grpc(url, cluster, token, ca=ca)
+        return join_over_grpc(url, cluster, token, ca=ca, own=Own(*own) if own else None)
     return join_over_http(url, cluster, token, ca=ca)
 
 

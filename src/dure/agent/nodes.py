@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from dure.agent.thrift import Thrift
 from dure.model.units import Instant, Seconds
 from dure.scale.nodes.budget import Budget as DisruptionBudget
 from dure.scale.nodes.budget import allowed
@@ -76,6 +77,7 @@ class NodeKeeper:
         self._machines, self._pools, self._tell = machines, pools, tell
         self._settings, self._rules = settings or Settings(), rules
         self._answered: set[str] = set()
+        self._thrift = Thrift()
 
     def look(self, now_s: Instant) -> Outlook:
         """The plans as things are now; nothing is changed."""
@@ -135,6 +137,8 @@ class NodeKeeper:
         if problem := validate(plan, self._machines.fetch()[1]):
             self._tell(f"a plan is dropped: {problem}")
             return True
+        if any(reason != "Empty" for _, reason in plan.stop) and not self._thrift.begins(nodes):
+            return False
         for new in plan.start:
             self._tell(f"starts {self._machines.start(new)}, cheaper than what it replaces")
         for name, reason in plan.stop:

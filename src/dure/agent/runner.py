@@ -12,6 +12,7 @@ from typing import Protocol
 
 import structlog
 
+from dure.adapters.tracing import span
 from dure.agent.loop import Agent
 from dure.model.cluster import VNodePool
 from dure.model.errors import DureError
@@ -62,7 +63,8 @@ class Runner:
 
     def turn(self) -> None:
         """One cycle, and the pools shown if they are others than before."""
-        self.agent.cycle()
+        with span("agent.cycle", cluster=self.agent.cluster.name):
+            self.agent.cycle()
         pools = self.agent.pools_seen
         if pools != self._shown:
             self._live.publish(pools)

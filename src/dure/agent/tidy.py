@@ -170,5 +170,6 @@ def _urgency(pod: Pod) -> tuple[int, int, float, str]:
 
 
 def _evict(move: PodMove, plan: DefragPlan) -> Evict:
-    why = Verdict(plan.node, Reason.FRAGMENTED, plan.goal, f"fits on {move.to_node} as well")
+    # The plan's goal may name the workload it is made for, which is none of the moved one's business.
+    why = Verdict(plan.node, Reason.FRAGMENTED, "room for a larger one", f"fits on {move.to_node} as well")
     return Evict(move.pod, move.uid, move.workload, why)

@@ -7,6 +7,7 @@ has a limit; whoever comes after it is told to come again and can still ask.
 
 from __future__ import annotations
 
+import hmac
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +17,13 @@ from typing import Any, NamedTuple, TypeVar
 import grpc
 import msgspec
 
+from dure.adapters.acting import acting
 from dure.adapters.plane_grpc import CODES, PLAIN, REMEDY, SECURE, SERVICE, Asked, Wanted
 from dure.api.app import MAX_BODY
 from dure.api.backend import Backend
 from dure.model.errors import DureError, InvalidInput, NotAllowed, Permanent, Temporary
 from dure.model.report import Report
+from dure.model.who import agent
 from dure.plane import admission
 from dure.plane.members import LocalPlane, follow, tag_of
 
@@ -38,8 +41,11 @@ T = TypeVar("T")
 
 
 class Tls(NamedTuple):
+    """With `clients`, an authority, every agent needs a certificate of it that names its cluster."""
+
     certificate: Path
     key: Path
+    clients: Path | None = None
 
 
 class AgentStream:
@@ -49,6 +55,7 @@ class AgentStream:
         self, backend: Backend, host: str, port: int, tls: Tls | None = None, *, streams: int = STREAMS
     ) -> None:
         self._backend = backend
+        self._mutual = tls is not None and tls.clients is not None
         self._free = threading.BoundedSemaphore(streams)
         self._threads = ThreadPoolExecutor(streams + _CALLS, "agent-stream")
         self._server = grpc.server(self._threads, options=_OPTIONS)
@@ -79,14 +86,18 @@ class AgentStream:
             if tls is None:
                 return f"{PLAIN}://{name}:{self._server.add_insecure_port(f'{name}:{port}')}"
             pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
-            return f"{SECURE}://{name}:{self._server.add_secure_port(f'{name}:{port}', _credentials(pair))}"
+            secure = _credentials(pair, tls.clients.read_bytes() if tls.clients else None)
+            return f"{SECURE}://{name}:{self._server.add_secure_port(f'{name}:{port}', secure)}"
         except (OSError, RuntimeError) as error:
             raise Permanent(
                 f"cannot serve agents on {name}:{port}: {error}", remedy="Name another port with --grpc-port."
             ) from error
 
     def _join(self, body: bytes, context: Any) -> Any:
-        return admission.redeem(self._backend.store, _read(body, Asked).cluster, _secret(context))
+        cluster = _read(body, Asked).cluster
+        self._check_certificate(cluster, context)
+        with acting(agent(cluster), "Join"):
+            return admission.redeem(self._backend.store, cluster, _secret(context))
 
     def _membership(self, body: bytes, context: Any) -> Any:
         name = self._caller(_read(body, Asked).cluster, context)
@@ -106,7 +117,8 @@ class AgentStream:
         name = self._caller(_header(context, "dure-cluster"), context)
         report = _read(body, Report)
         admission.check_report(report, name)
-        LocalPlane(self._backend.store).write_report(report)
+        with acting(agent(name), "Report"):
+            LocalPlane(self._backend.store).write_report(report)
 
     def _watch(self, body: bytes, context: Any) -> Iterator[bytes]:
         try:
@@ -124,8 +136,19 @@ class AgentStream:
             self._free.release()
 
     def _caller(self, name: str, context: Any) -> str:
+        self._check_certificate(name, context)
         admission.check(self._backend.store, name, _secret(context))
         return name
+
+    def _check_certificate(self, cluster: str, context: Any) -> None:
+        """That it is one of ours was checked when the connection was made; here, that it is this cluster's."""
+        if not self._mutual:
+            return
+        names = context.auth_context().get("x509_common_name", ())
+        if not any(hmac.compare_digest(name, cluster.encode()) for name in names):
+            raise NotAllowed(
+                f"this certificate is not of the agent of '{cluster}'", remedy=f"dure cluster certificate {cluster}"
+            )
 
 
 def _answer(call: Callable[[bytes, Any], Any]) -> Callable[[bytes, Any], bytes]:
@@ -166,5 +189,5 @@ def _header(context: Any, name: str) -> str:
     return str(value)
 
 
-def _credentials(pair: tuple[bytes, bytes]) -> Any:
-    return grpc.ssl_server_credentials((pair,))
+def _credentials(pair: tuple[bytes, bytes], clients: bytes | None) -> Any:
+    return grpc.ssl_server_credentials((pair,), clients, clients is not None)

@@ -6,23 +6,27 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from litestar import Litestar
 from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 
 from dure.adapters.memory.metrics import MemoryMetrics
-from dure.api import login, openapi, problems
+from dure.api import login, openapi, problems, sso
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
 from dure.api.board import Maps
 from dure.api.gate import Gate
 from dure.api.insight import Insight
+from dure.api.limits import Limits
 from dure.api.metrics import Metrics
 from dure.api.past import Past
+from dure.api.people import Directory
 from dure.api.pulse import Pulse
 from dure.api.routes import (
     agents,
+    audit,
     board,
     charges,
     defrag,
@@ -37,11 +41,17 @@ from dure.api.routes import (
     policies,
     shadow,
     share,
+    tokens,
     workloads,
 )
+from dure.api.rules import guard
 from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
 from dure.ports import MetricsPort
+
+if TYPE_CHECKING:
+    from dure.adapters.oidc import Relying
+    from dure.adapters.pki import Authority
 
 MAX_BODY = 8 * 1024 * 1024
 
@@ -63,22 +73,31 @@ def create_app(
     hosts: Iterable[str] = (),
     samples: MetricsPort | None = None,
     shares: Shares | None = None,
+    limits: Limits | None = None,
+    authority: Authority | None = None,
+    relying: Relying | None = None,
+    admins: Iterable[str] = (),
 ) -> App:
     """`pages` are further routes behind the same gate (the dashboard); `hosts` further names of this server.
 
     `samples` keeps the past for the charts; without one it is kept in memory.
     """
     pulse = Pulse(backend, samples or MemoryMetrics())
+    people = Directory(backend.store, admins)
+    keys.introduce(people)
     service = Service(
         backend=backend,
         keys=keys,
         pulse=pulse,
         stream=Stream(backend),
-        metrics=Metrics(pulse),
+        metrics=Metrics(pulse, backend.store, shares),
+        people=people,
         insight=Insight(backend, pulse),
         past=Past(backend),
         maps=Maps(backend.store),
         shares=shares,
+        authority=authority,
+        relying=relying,
     )
     litestar = Litestar(
         [
@@ -97,10 +116,14 @@ def create_app(
             *share.HANDLERS,
             *documents.HANDLERS,
             *health.HANDLERS,
+            *audit.HANDLERS,
+            *tokens.HANDLERS,
             *agents.HANDLERS,
             *login.HANDLERS,
+            *sso.HANDLERS,
             *pages,
         ],
+        guards=[guard],
         exception_handlers={Exception: problems.handle},
         lifespan=[_background],
         logging_config=None,
@@ -109,7 +132,7 @@ def create_app(
         state=State({STATE_KEY: service}),
     )
     openapi.document_problems(litestar)
-    return App(Gate(litestar, keys, service.metrics, hosts), litestar, service)  # type: ignore[arg-type]
+    return App(Gate(litestar, keys, service.metrics, hosts, limits, sso=relying is not None), litestar, service)  # type: ignore[arg-type]
 
 
 @contextlib.asynccontextmanager

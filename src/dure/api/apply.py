@@ -12,18 +12,21 @@ from typing import Any
 import msgspec
 
 from dure.api.backend import Backend
+from dure.api.seen import TAKEN, check_tenant, submit_own
 from dure.files import Documents
 from dure.model.answer import Action, Applied, FieldChange, Step
-from dure.model.errors import Conflict, NotFound
+from dure.model.errors import Conflict, NotAllowed, NotFound
 from dure.model.fleet import Fleet
 from dure.model.policy import Policy
-from dure.model.tenant import Tenant
+from dure.model.tenant import Role, Tenant
+from dure.model.who import Who
 from dure.model.workload import Workload
 from dure.plane.policies import checked, keep
 
 
-def diff(backend: Backend, documents: Documents) -> Applied:
+def diff(backend: Backend, documents: Documents, who: Who, role: Role = Role.VIEWER) -> Applied:
     """One step for each document, in the order tenants, policies, workloads, fleets. Writes nothing."""
+    _check(documents, who, role)
     tenants, policies = _with_fleets(documents)
     old_tenants = {tenant.name: tenant for tenant in backend.store.list_tenants()}
     old_policies = {policy.name: policy for policy in backend.store.list_policies()}
@@ -31,15 +34,15 @@ def diff(backend: Backend, documents: Documents) -> Applied:
         (
             *(_step("Tenant", tenant.name, old_tenants.get(tenant.name), tenant) for tenant in tenants),
             *(_policy_step(old_policies.get(policy.name), policy) for policy in policies),
-            *(_workload_step(backend, workload) for workload in documents.workloads),
+            *(_workload_step(backend, workload, who) for workload in documents.workloads),
             *(_fleet_step(backend.fleet(), fleet) for fleet in documents.fleets),
         )
     )
 
 
-def apply(backend: Backend, documents: Documents, key: str) -> Applied:
+def apply(backend: Backend, documents: Documents, key: str, who: Who) -> Applied:
     """Write what differs. Workloads are submitted under `key`, so that a repeated call submits them once."""
-    planned = diff(backend, documents)
+    planned = diff(backend, documents, who, Role.SUBMITTER)
     refused = [step for step in planned.steps if step.action is Action.REFUSE]
     if refused:
         first = refused[0]
@@ -57,8 +60,17 @@ def apply(backend: Backend, documents: Documents, key: str) -> Applied:
                 keep(backend.store, policy, backend.now())
         for workload in documents.workloads:
             if ("Workload", workload.name) in todo:
-                backend.submit(workload, f"{key}/{workload.name}" if key else "")
+                submit_own(backend, workload, f"{key}/{workload.name}" if key else "", who)
     return Applied(planned.steps, changed=bool(todo))
+
+
+def _check(documents: Documents, who: Who, role: Role) -> None:
+    """Workloads belong to a tenant; everything else concerns the whole fleet and takes its administrator."""
+    for workload in documents.workloads:
+        check_tenant(who, workload.tenant, role)
+    others = len(documents.tenants) + len(documents.policies) + len(documents.fleets)
+    if others and not who.may(Role.VIEWER if role is Role.VIEWER else Role.ADMIN):
+        raise NotAllowed("tenants, policies and fleets take the role admin for the whole fleet")
 
 
 def _with_fleets(documents: Documents) -> tuple[list[Tenant], list[Policy]]:
@@ -74,11 +86,13 @@ def _policy_step(before: Policy | None, after: Policy) -> Step:
     return _step("Policy", after.name, before, same)
 
 
-def _workload_step(backend: Backend, workload: Workload) -> Step:
+def _workload_step(backend: Backend, workload: Workload, who: Who) -> Step:
     try:
         record = backend.store.fetch_workload(workload.name)
     except NotFound:
         return _step("Workload", workload.name, None, workload)
+    if not record.status.phase.ended and not who.sees(record.spec.tenant):
+        return Step("Workload", workload.name, Action.REFUSE, message=TAKEN, remedy="Choose another name.")
     if record.status.phase.ended:
         return _step("Workload", workload.name, None, workload)
     fields = tuple(_changes(record.spec, workload))

@@ -6,6 +6,7 @@ Every comparison of a secret takes constant time.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import os
@@ -14,12 +15,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
+from dure.adapters.redact import know
 from dure.model.errors import InvalidInput, Permanent
+from dure.model.tenant import Role
+from dure.model.who import EVERY, Who
 
 SESSION_S = 12 * 3600
 CODE_S = 24 * 3600
 MAX_CODES = 64
+ROOT = "root"
+OWNER = Who("owner", {EVERY: Role.ADMIN}, ROOT)
 _TOKEN_BYTES = 32
 _SHORTEST_TOKEN = 16
 
@@ -29,13 +36,13 @@ def fetch_token(path: Path) -> str:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        return _read(path)
+        return know(_read(path))
     except OSError as error:
         raise Permanent(f"cannot make the token file: {error.strerror}", where=str(path)) from error
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(token + "\n")
-    return token
+    return know(token)
 
 
 def _read(path: Path) -> str:
@@ -56,47 +63,76 @@ def _read(path: Path) -> str:
     return token
 
 
+class People(Protocol):
+    """Everybody besides the owner of the token file."""
+
+    def check_token(self, candidate: str) -> Who | None: ...
+
+    def find(self, subject: str) -> Who | None:
+        """Who this is by now; None once they have nothing to do here any more."""
+        ...
+
+
 class Keys:
-    """Checks tokens, codes and cookies. `wall` is real time in seconds since 1970, given so that tests own it."""
+    """Checks tokens, codes and cookies. `wall` is real time in seconds since 1970, given so that tests own it.
+
+    Codes and sessions stand for a subject: `root` is who has the token of the file, others are asked of `people`.
+    """
 
     def __init__(self, token: str, *, wall: Callable[[], float] = time.time) -> None:
         self._token = token.encode()
         self._wall = wall
-        self._codes: dict[bytes, float] = {}
+        self._people: People | None = None
+        self._codes: dict[bytes, tuple[float, str]] = {}
         self._lock = threading.Lock()
         # Browsers send cookies to every port of a host, so two Dures on one machine need two names.
         self.cookie = f"dure_{hashlib.blake2b(self._token, digest_size=4, person=b'cookie').hexdigest()}"
 
-    def check_token(self, candidate: str) -> bool:
-        return hmac.compare_digest(candidate.encode(), self._token)
+    def introduce(self, people: People) -> None:
+        """Others may come in too from now on."""
+        self._people = people
 
-    def new_code(self) -> str:
+    def check_token(self, candidate: str) -> Who | None:
+        if hmac.compare_digest(candidate.encode(), self._token):
+            return OWNER
+        return self._people.check_token(candidate) if self._people else None
+
+    def new_code(self, subject: str = ROOT) -> str:
         """A login code that works once."""
         code = secrets.token_urlsafe(24)
         with self._lock:
             while len(self._codes) >= MAX_CODES:
                 del self._codes[next(iter(self._codes))]
-            self._codes[_digest(code)] = self._wall() + CODE_S
+            self._codes[_digest(code)] = (self._wall() + CODE_S, subject)
         return code
 
-    def redeem_code(self, code: str) -> bool:
-        """True once for each code. Looked up by digest, so timing tells nothing about the code itself."""
+    def redeem_code(self, code: str) -> str | None:
+        """Its subject, once for each code. Looked up by digest, so timing tells nothing about the code itself."""
         with self._lock:
-            expiry = self._codes.pop(_digest(code), None)
-        return expiry is not None and expiry > self._wall()
+            expiry, subject = self._codes.pop(_digest(code), (0.0, ""))
+        return subject if expiry > self._wall() else None
 
-    def new_session(self) -> str:
-        body = f"{int(self._wall()) + SESSION_S}.{secrets.token_urlsafe(9)}"
-        return f"{body}.{self._signature(body)}"
+    def new_session(self, subject: str = ROOT) -> str:
+        shown = base64.urlsafe_b64encode(subject.encode()).decode().rstrip("=")
+        body = f"{int(self._wall()) + SESSION_S}.{secrets.token_urlsafe(9)}.{shown}"
+        return f"{body}.{self.sign('session', body)}"
 
-    def check_session(self, cookie: str) -> bool:
+    def check_session(self, cookie: str) -> Who | None:
         body, _, signature = cookie.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._signature(body).encode()):
-            return False
-        return int(body.partition(".")[0]) > self._wall()
+        if not hmac.compare_digest(signature.encode(), self.sign("session", body).encode()):
+            return None
+        expiry, _, rest = body.partition(".")
+        shown = rest.rpartition(".")[2]
+        if int(expiry) <= self._wall():
+            return None
+        subject = base64.urlsafe_b64decode(shown + "=" * (-len(shown) % 4)).decode()
+        if subject == ROOT:
+            return OWNER
+        return self._people.find(subject) if self._people else None
 
-    def _signature(self, body: str) -> str:
-        return hmac.new(self._token, f"session.{body}".encode(), hashlib.sha256).hexdigest()
+    def sign(self, purpose: str, body: str) -> str:
+        """A mark that only this Dure, and replicas with the same token file, can make."""
+        return hmac.new(self._token, f"{purpose}.{body}".encode(), hashlib.sha256).hexdigest()
 
 
 def _digest(code: str) -> bytes:

@@ -11,8 +11,11 @@ import threading
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
+from dure.api.seen import SOMEBODY
 from dure.model.report import DeviceView, Report
+from dure.model.who import Who
 from dure.model.workload import WorkloadRecord
 from dure.ports import StorePort
 
@@ -101,6 +104,20 @@ class Maps:
                 self._number += 1
                 made = PoolMap(report.cluster, pool, class_name, self._number, tuple(devices))
                 self._pools[key] = (digest, made)
+
+
+def own_map(found: FleetMap, who: Who) -> FleetMap:
+    """Others' slices are drawn as somebody's: that a device is taken is no secret, by whom is."""
+    if who.tenants is None:
+        return found
+    return replace(found, pools=tuple(replace(pool, devices=_veiled(pool.devices, who)) for pool in found.pools))
+
+
+def _veiled(devices: tuple[DeviceRow, ...], who: Who) -> tuple[DeviceRow, ...]:
+    def cut(one: Cut) -> Cut:
+        return one if who.sees(one.tenant) else replace(one, workload="", tenant=SOMEBODY)
+
+    return tuple(replace(row, held=tuple(cut(one) for one in row.held)) for row in devices)
 
 
 def board_of(records: Iterable[WorkloadRecord], find: str, limit: int) -> Board:

@@ -11,6 +11,7 @@ import hashlib
 import urllib.parse
 from typing import Any, NamedTuple
 
+import structlog
 from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
 
@@ -27,8 +28,10 @@ _FORM = (
     "the file <code>token</code> in its state folder.</p><form method=post action=/login>"
     "<label for=token>Token</label>"
     "<input id=token name=token type=password autocomplete=current-password required autofocus>"
-    "<button>Sign in</button></form>"
+    "<button>Sign in</button></form>{sso}"
 )
+_SSO = "<p><a href=/login/sso>Sign in with your organisation</a></p>"
+_log = structlog.get_logger("dure.api")
 
 
 class Page(NamedTuple):
@@ -37,27 +40,36 @@ class Page(NamedTuple):
 
 
 @functools.cache
-def sign_in_page(note: str = "") -> Page:
+def sign_in_page(note: str = "", sso: bool = False) -> Page:
     """`note` is text of ours, never of the caller."""
-    return _page(_FORM.format(note=f"<p role=alert>{note}</p>" if note else ""))
+    return _page(_FORM.format(note=f"<p role=alert>{note}</p>" if note else "", sso=_SSO if sso else ""))
+
+
+def refused_page(note: str, error: Exception | None, status: int = 401) -> Response[bytes]:
+    """What went wrong is for the log; whoever signs in hears only that it did."""
+    if error is not None:
+        _log.warning("nobody was let in", error=str(error))
+    return _answer(sign_in_page(note, True), status)
 
 
 @get("/login", include_in_schema=False, sync_to_thread=False)
 def login(request: Request[Any, Any, Any]) -> Response[bytes]:
     code = request.query_params.get("code")
     if code is None:
-        return _answer(sign_in_page(), 200)
-    if not service_of(request).keys.redeem_code(code):
+        return _answer(sign_in_page(sso=service_of(request).relying is not None), 200)
+    subject = service_of(request).keys.redeem_code(code)
+    if subject is None:
         return _answer(sign_in_page("This link was used already or is too old."), 401)
-    return _welcome(request)
+    return welcome(request, subject)
 
 
 @post("/login", include_in_schema=False)
 async def login_with_token(request: Request[Any, Any, Any]) -> Response[bytes]:
     form = urllib.parse.parse_qs((await request.body()).decode("latin-1"))
-    if not service_of(request).keys.check_token(form.get("token", [""])[0].strip()):
+    who = service_of(request).keys.check_token(form.get("token", [""])[0].strip())
+    if who is None:
         return _answer(sign_in_page("That is not the token."), 401)
-    return _welcome(request)
+    return welcome(request, who.via)
 
 
 @post("/logout", include_in_schema=False, sync_to_thread=False, status_code=200)
@@ -70,13 +82,19 @@ def logout(request: Request[Any, Any, Any]) -> Response[bytes]:
 HANDLERS: list[HTTPRouteHandler] = [login, login_with_token, logout]
 
 
-def _welcome(request: Request[Any, Any, Any]) -> Response[bytes]:
+def welcome(request: Request[Any, Any, Any], subject: str) -> Response[bytes]:
     """A page that goes on by itself: after a redirect from elsewhere a browser would keep a strict cookie back."""
     keys = service_of(request).keys
     response = _answer(_page("<p>Signed in. <a href=/>Go on to the fleet</a>.</p>"), 200)
     response.headers["refresh"] = "0; url=/"
     response.set_cookie(
-        key=keys.cookie, value=keys.new_session(), max_age=SESSION_S, httponly=True, samesite="strict", path="/"
+        key=keys.cookie,
+        value=keys.new_session(subject),
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="strict",
+        path="/",
+        secure=request.scope["scheme"] == "https",
     )
     return response
 

@@ -6,16 +6,28 @@ cluster, pool, phase, route: small sets all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dure.api.backend import Shares
+from dure.api.figures import (
+    JournalCollector,
+    NodeCollector,
+    RiskCollector,
+    ServingCollector,
+    ShareCollector,
+    WeightCollector,
+)
 from dure.api.pulse import Pulse
 from dure.model.answer import ClusterStatus, FleetStatus
 from dure.model.units import MICROS
+from dure.model.workload import Phase, WorkloadRecord
+from dure.ports import StorePort
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10)
 _Figure: TypeAlias = Callable[[ClusterStatus], float | None]
@@ -23,7 +35,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class Metrics:
-    def __init__(self, pulse: Pulse) -> None:
+    def __init__(self, pulse: Pulse, store: StorePort | None = None, shares: Shares | None = None) -> None:
         self._registry = CollectorRegistry()
         self._requests = Counter(
             "dure_serve_requests_total", "Answered requests.", ("method", "route", "status"), registry=self._registry
@@ -34,6 +46,12 @@ class Metrics:
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._timers: dict[str, Histogram] = {}
         self._registry.register(_FleetCollector(pulse))
+        self._registry.register(NodeCollector(pulse))
+        if store is not None:
+            for collector in (ServingCollector, JournalCollector, WeightCollector, RiskCollector):
+                self._registry.register(collector(store))
+        if shares is not None:
+            self._registry.register(ShareCollector(shares))
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Called for every request, hence the children kept at hand."""
@@ -51,6 +69,25 @@ class Metrics:
 
     def page(self) -> bytes:
         return generate_latest(self._registry)
+
+
+def own_page(records: Iterable[WorkloadRecord]) -> bytes:
+    """The same format for one tenant: how many of its workloads are in which phase."""
+    counts = Counts(record.status.phase for record in records)
+    family = GaugeMetricFamily("dure_place_workloads_count", "Workloads.", labels=("phase",))
+    for phase in Phase:
+        family.add_metric((phase.value,), counts[phase])
+    registry = CollectorRegistry()
+    registry.register(_Fixed(family))
+    return generate_latest(registry)
+
+
+class _Fixed(Collector):
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._family
 
 
 class _FleetCollector(Collector):

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import socket
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
@@ -15,10 +18,15 @@ import uvicorn
 from dure.api.app import App
 from dure.model.errors import Permanent, Temporary
 
+if TYPE_CHECKING:
+    from dure.adapters.pki import Authority
+
 DEFAULT_PORT = 7420
 PORTS_TRIED = 50
 START_S = 20.0
 GRACE_S = 5
+# Every hour the certificate is looked at.
+RENEW_TICKS = 36_000
 _log = structlog.get_logger("dure.api")
 
 
@@ -29,11 +37,12 @@ class Address:
     host: str
     port: int
     asked: int
+    scheme: str = "http"
 
     @property
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"{self.scheme}://{host}:{self.port}"
 
     @property
     def moved(self) -> bool:
@@ -62,8 +71,11 @@ def open_socket(host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> tuple[sock
 class Server:
     """`start` answers once requests are served; `stop` ends the streams first, then waits for what is under way."""
 
-    def __init__(self, app: App, listener: socket.socket, address: Address) -> None:
-        self.address = address
+    def __init__(
+        self, app: App, listener: socket.socket, address: Address, authority: Authority | None = None
+    ) -> None:
+        """With an `authority` it speaks TLS, with a certificate that is renewed while it runs."""
+        self.address = replace(address, scheme="https") if authority else address
         self._app = app
         self._listener = listener
         config = uvicorn.Config(
@@ -77,7 +89,10 @@ class Server:
             timeout_graceful_shutdown=GRACE_S,
             h11_max_incomplete_event_size=64 * 1024,
         )
-        self._uvicorn = _Uvicorn(config, app)
+        if authority is not None:
+            pair, _ = authority.server([address.host])
+            config.ssl_certfile, config.ssl_keyfile = str(pair.certificate), str(pair.key)
+        self._uvicorn = _Uvicorn(config, app, partial(_renew, config, authority, address.host))
         self._thread = threading.Thread(target=self._run, name="dure-api", daemon=True)
 
     def login_url(self) -> str:
@@ -107,17 +122,36 @@ class Server:
             self._uvicorn.ready.set()
 
 
+def _renew(config: uvicorn.Config, authority: Authority | None, host: str) -> None:
+    """Connections that come after this are given the new certificate; those that are there go on."""
+    if authority is None or config.ssl is None:
+        return
+    try:
+        pair, new = authority.server([host])
+        if new:
+            config.ssl.load_cert_chain(pair.certificate, pair.key)
+    except OSError as error:
+        _log.warning("the certificate could not be renewed", error=str(error))
+
+
 class _Uvicorn(uvicorn.Server):
     """Says when it serves, and ends open event streams before it waits for connections to close."""
 
-    def __init__(self, config: uvicorn.Config, app: App) -> None:
+    def __init__(self, config: uvicorn.Config, app: App, renew: Callable[[], None]) -> None:
         super().__init__(config)
+        self._renew = renew
         self.ready = threading.Event()
         self._streams = app.service.stream
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called by uvicorn ten times a second."""
+        if counter % RENEW_TICKS == RENEW_TICKS - 1:
+            self._renew()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._streams.close()

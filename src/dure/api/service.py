@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from litestar import Request
 
@@ -13,8 +13,13 @@ from dure.api.board import Maps
 from dure.api.insight import Insight
 from dure.api.metrics import Metrics
 from dure.api.past import Past
+from dure.api.people import Directory
 from dure.api.pulse import Pulse
 from dure.api.stream import Stream
+
+if TYPE_CHECKING:
+    from dure.adapters.oidc import Relying
+    from dure.adapters.pki import Authority
 
 STATE_KEY = "service"
 
@@ -26,10 +31,13 @@ class Service:
     pulse: Pulse
     stream: Stream
     metrics: Metrics
+    people: Directory
     insight: Insight
     past: Past
     maps: Maps
     shares: Shares | None = None
+    authority: Authority | None = None
+    relying: Relying | None = None
 
 
 def service_of(request: Request[Any, Any, Any]) -> Service:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -17,6 +18,7 @@ import structlog
 from dure.api.backend import Backend
 from dure.model.errors import DureError
 from dure.model.event import Event
+from dure.model.who import PLANE, Who
 
 QUEUE_FRAMES = 512
 MAX_CLIENTS = 200
@@ -30,11 +32,18 @@ _log = structlog.get_logger("dure.api")
 _ENCODER = msgspec.json.Encoder()
 
 
+class _Item(NamedTuple):
+    seq: int
+    tenant: str
+    frame: bytes
+
+
 class _Client:
     """`None` in the queue ends the stream."""
 
-    def __init__(self, frames: int) -> None:
-        self.queue: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue(frames)
+    def __init__(self, frames: int, who: Who) -> None:
+        self.queue: asyncio.Queue[_Item | None] = asyncio.Queue(frames)
+        self.who = who
 
 
 class Stream:
@@ -82,12 +91,15 @@ class Stream:
         for client in list(self._clients):
             self._end(client)
 
-    async def frames(self, after: int | None) -> AsyncIterator[bytes]:
-        """The stream of one client: everything after `after` (or from now on), then live with heartbeats."""
+    async def frames(self, after: int | None, who: Who = PLANE) -> AsyncIterator[bytes]:
+        """The stream of one client: everything after `after` (or from now on), then live with heartbeats.
+
+        Only what belongs to the tenants of `who`.
+        """
         yield GREETING
         if self._closed or self._open >= MAX_CLIENTS:
             return
-        client = _Client(self._frames)
+        client = _Client(self._frames, who)
         self._open += 1
         try:
             async for frame in self._all_frames(client, after):
@@ -105,7 +117,8 @@ class Stream:
             batch = await asyncio.to_thread(self._read, last)
             for event in batch:
                 last = event.seq
-                yield frame_of(event)
+                if client.who.sees(event.tenant):
+                    yield frame_of(event)
             if len(batch) == BATCH:
                 continue
             if listening or self._closed:
@@ -129,20 +142,22 @@ class Stream:
             if item is None:
                 return
             # What came in while the backlog was read may have been in it.
-            if item[0] > last:
-                yield item[1]
+            if item.seq > last:
+                yield item.frame
 
     async def _hand_out(self) -> None:
         try:
             while batch := await asyncio.to_thread(self._read, self._last):
                 for event in batch:
-                    self._give((event.seq, frame_of(event)))
+                    self._give(_Item(event.seq, event.tenant, frame_of(event)))
                 self._last = batch[-1].seq
         except DureError as error:
             _log.warning("cannot read events", error=str(error))
 
-    def _give(self, item: tuple[int, bytes]) -> None:
+    def _give(self, item: _Item) -> None:
         for client in list(self._clients):
+            if not client.who.sees(item.tenant):
+                continue
             if client.queue.full():
                 self._end(client)
             else:

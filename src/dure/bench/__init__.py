@@ -29,6 +29,8 @@ BENCHES: dict[str, Entry] = {
     "jct": Entry("dure.bench.jct", "Completion times of training jobs against FIFO, SRTF, Tiresias and Gavel."),
     "eta": Entry("dure.bench.eta", "Calibration of expected start and finish on recorded jobs."),
     "failure": Entry("dure.bench.failure", "The plane stopped, a site lost: jobs lost, recovery, extra cost."),
+    "foresee": Entry("dure.bench.foresee", "Promises kept and money spent, with and without foresight."),
+    "samples": Entry("dure.bench.samples", "Samples a minute: read, kept, downsampled, found again."),
     "gap": Entry("dure.bench.gap", "Distance of the placement solvers to the proven optimum."),
     "watch": Entry(
         "dure.bench.watch", "Labelled faults against static thresholds; forecasts against seasonal-naive."

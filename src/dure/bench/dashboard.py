@@ -14,6 +14,7 @@ import click
 
 from dure.bench.dashboard_fleet import BigFleet
 from dure.bench.result import Cell, Result, Row, bench_options, emit
+from dure.files.params import FiniteRange
 from dure.model.errors import NotFound
 
 WATCH = """() => {
@@ -34,10 +35,8 @@ NEWEST = "() => Number(document.querySelector('#events li').dataset.seq)"
 
 @click.command("dashboard")
 @click.option("--devices", "sizes", multiple=True, type=click.IntRange(8, 100_000), help="Default: 100, 1000, 10000.")
-@click.option(
-    "--updates", default=60.0, show_default=True, type=click.FloatRange(0.1, 1000), help="Changes a second."
-)
-@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(1, 600), help="Of updates.")
+@click.option("--updates", default=60.0, show_default=True, type=FiniteRange(0.1, 1000), help="Changes a second.")
+@click.option("--seconds", default=10.0, show_default=True, type=FiniteRange(1, 600), help="Of updates.")
 @click.option("--chromium", default="/usr/bin/chromium", show_default=True, type=click.Path(path_type=Path))
 @bench_options
 def command(

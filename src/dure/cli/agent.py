@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     help="Authority that signed the plane's certificate; the system's ones if left out.",
 )
 @click.option(
+    "--cert", type=click.Path(exists=True, dir_okay=False), help="This agent's own certificate, for grpcs://."
+)
+@click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Key of that certificate.")
+@click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar="KUBECONFIG",
@@ -46,7 +50,16 @@ if TYPE_CHECKING:
 @click.option("--secret", default="", help="Secret NAMESPACE/NAME that brings the token and keeps the credential.")
 @state_option
 def command(
-    name: str, url: str, ca: str | None, kubeconfig: Path | None, context: str, token: str, secret: str, state: Path
+    name: str,
+    url: str,
+    ca: str | None,
+    cert: str | None,
+    key: str | None,
+    kubeconfig: Path | None,
+    context: str,
+    token: str,
+    secret: str,
+    state: Path,
 ) -> None:
     """Run the agent of one cluster: it schedules, and goes on when the plane is gone.
 
@@ -64,20 +77,25 @@ def command(
     from dure.adapters.kube.rest import Api
     from dure.adapters.kube.secret import fetch_credential
     from dure.adapters.plane_link import join, open_link
+    from dure.adapters.redact import guard_logs, know
     from dure.agent.identity import fetch_identity
     from dure.agent.poll import Poller
     from dure.cli.lock import hold
     from dure.embedded.members import Member
 
-    redeem = partial(join, url, name, ca=ca or "")
+    guard_logs()
+    if (cert is None) != (key is None):
+        raise click.UsageError("--cert and --key belong together.")
+    own = (cert, key) if cert and key else None
+    redeem = partial(join, url, name, ca=ca or "", own=own)
     with hold(state, f"agent-{name}.lock"):
         api = Api.from_kubeconfig(kubeconfig, context) if kubeconfig else Api.in_cluster()
         if secret:
-            namespace, _, key = secret.rpartition("/")
-            credential = fetch_credential(api, namespace, key, redeem)
+            namespace, _, kept = secret.rpartition("/")
+            credential = fetch_credential(api, namespace, kept, redeem)
         else:
             credential = _credential(redeem, name, token, state)
-        plane = open_link(url, name, credential, ca=ca or "")
+        plane = open_link(url, name, know(credential), ca=ca or "", own=own)
         membership = _membership(plane, state / f"agent-{name}.json")
         identity = fetch_identity(state / f"agent-{name}.id")
         member = Member(membership.spec, membership.catalogue, api, plane, RealClock(), identity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 import click
 import httpx
 
-from dure.cli.state import find
-from dure.model.errors import DureError, Temporary, kind_of
+from dure.cli.state import find, find_authority
+from dure.model.errors import DureError, InvalidInput, Temporary, kind_of
 
 TIMEOUT_S = 30.0
 
@@ -20,7 +21,11 @@ class Client:
         url, token = find(state)
         self.url = url
         self._http = httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TIMEOUT_S, trust_env=False
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=TIMEOUT_S,
+            trust_env=False,
+            verify=_trust(url, find_authority(state)),
         )
         context = click.get_current_context(silent=True)
         if context is not None:
@@ -81,6 +86,17 @@ class Client:
         return Temporary(
             f"Dure does not answer at {self.url}: {error}", remedy="Is it running? Start it with 'dure up'."
         )
+
+
+def _trust(url: str, ca: str) -> ssl.SSLContext | bool:
+    if not url.startswith("https") or not ca:
+        return True
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise InvalidInput(
+            f"the authority cannot be read: {error}", where=ca, remedy="Name it with DURE_CA."
+        ) from error
 
 
 def _given(params: dict[str, str | int | None]) -> dict[str, str | int]:

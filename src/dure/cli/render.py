@@ -31,7 +31,8 @@ def command() -> None:
     \b
     Example:
       dure render all --fleet fleet.yaml --cluster cloud-kr | kubectl apply --server-side -f -
-      dure render all --fleet fleet.yaml --out manifests/
+      dure render all --fleet fleet.yaml --out manifests/ --plane https://dure.example
+      dure render all --fleet fleet.yaml --cluster cloud-kr --format helm --out chart/
       dure render agent --cluster seoul --plane https://dure.example | kubectl apply -f -
     """
 
@@ -67,6 +68,8 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--release", default="prometheus", show_default=True, help="Label the operator selects."),
             click.option("--prometheus", type=URL, default="http://prometheus-operated.monitoring.svc:9090",
                          show_default=True),
+            click.option("--plane", type=URL, help="Address of the plane: adds the agent to `all`."),
+            click.option("--image", type=IMAGE, default="dure:latest", show_default=True, help="Image of the agent."),
             click.option("--diff", is_flag=True, help="Compare with the live cluster of --kubeconfig instead."),
             click.option("--kubeconfig", type=click.Path(path_type=Path), help="For --diff."),
             click.option("--context", default="", help="Context of the kubeconfig."),
@@ -98,6 +101,8 @@ def _render(
     diff: bool,
     kubeconfig: Path | None,
     context: str,
+    plane: str | None,
+    image: str,
     **rest: str,
 ) -> None:
     fleet, workloads, classes = _read(fleet_path, files)
@@ -112,10 +117,20 @@ def _render(
         )
         for spec in chosen
     }  # fmt: skip
+    if plane and parts == PARTS:
+        from dure.adapters.kube.rbac import manifests
+
+        for name, files_of in found.items():
+            files_of["agent"] = manifests(name, plane, image)
     write = _helm if form == "helm" else dump_yaml
     if out is not None:
         for name, files_of in found.items():
-            _write(out / name if len(found) > 1 else out, files_of, write)
+            folder = out / name if len(found) > 1 else out
+            if form == "helm":
+                _write_chart(folder, name, files_of)
+            else:
+                _write_kustomization(folder, files_of)
+            click.echo(f"wrote {', '.join(f'{part}.yaml' for part in files_of)} to {folder}", err=True)
         return
     [objects] = [[each for part in files_of.values() for each in part] for files_of in found.values()]
     if diff:
@@ -156,15 +171,26 @@ def _office_start(timezone: str) -> int:
     return _OFFICE_START - round((offset.total_seconds() if offset else 0.0) / 3600)
 
 
-def _write(folder: Path, files: dict[str, list[Json]], write: Callable[[list[Json]], str]) -> None:
+def _write_kustomization(folder: Path, files: dict[str, list[Json]]) -> None:
+    """A folder that `kubectl apply -k` takes as it is, and an overlay can name as its base."""
+    _write(folder, {name: dump_yaml(objects) for name, objects in files.items()})
+    head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    _write(folder, {"kustomization": dump_yaml([{**head, "resources": [f"{name}.yaml" for name in files]}])})
+
+
+def _write_chart(folder: Path, name: str, files: dict[str, list[Json]]) -> None:
+    """A chart without values: everything that varies is in the fleet file."""
+    from dure import __version__
+
+    head = {"apiVersion": "v2", "name": f"dure-{name}", "version": __version__, "type": "application"}
+    _write(folder, {"Chart": dump_yaml([{**head, "description": f"What Dure's fleet file says of {name}"}])})
+    _write(folder / "templates", {part: _helm(objects) for part, objects in files.items()})
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, objects in files.items():
-        (folder / f"{name}.yaml").write_text(write(objects), encoding="utf-8")
-    if write is dump_yaml:
-        resources = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-        text = dump_yaml([{**resources, "resources": [f"{name}.yaml" for name in files]}])
-        (folder / "kustomization.yaml").write_text(text, encoding="utf-8")
-    click.echo(f"wrote {', '.join(f'{name}.yaml' for name in files)} to {folder}", err=True)
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
 
 
 def _helm(objects: list[Json]) -> str:

@@ -11,6 +11,7 @@ import click
 from dure.cli.client import Client
 from dure.cli.output import money, share
 from dure.cli.state import state_option
+from dure.files.params import SEED
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUT = click.Path(dir_okay=False, path_type=Path)
@@ -21,7 +22,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
 @click.option("--out", type=_OUT, default="dure-report.html", show_default=True, help="Beside it comes a .csv file.")
 @click.option("--fleet", "fleet_file", type=_FILE, help="Fleet file for the replay; the demo's fleet without it.")
 @click.option("--replay/--no-replay", default=True, show_default=True, help="Measure the saving; takes a while.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of failures and reclaims in the replay.")
+@click.option("--seed", type=SEED, default=1, show_default=True, help="Of failures and reclaims in the replay.")
 @state_option
 def command(since: str, out: Path, fleet_file: Path | None, replay: bool, seed: int, state: Path) -> None:
     """Cost, carbon, promises and waste of the last days, with advice; nothing in the file needs a network.

@@ -26,12 +26,24 @@ state_option = click.option(
 )
 
 
-def write_address(state: Path, url: str) -> None:
-    (state / "address.json").write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
+def write_address(state: Path, url: str, ca: Path | None = None) -> None:
+    found = {"url": url, "pid": os.getpid(), **({"ca": str(ca)} if ca else {})}
+    (state / "address.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 def remove_address(state: Path) -> None:
     (state / "address.json").unlink(missing_ok=True)
+
+
+def find_authority(state: Path) -> str:
+    """The file that says which certificates to trust: `DURE_CA`, else that of the Dure that runs here; or none."""
+    named = os.environ.get("DURE_CA")
+    if named or os.environ.get("DURE_URL"):
+        return named or ""
+    try:
+        return str(json.loads((state / "address.json").read_text(encoding="utf-8")).get("ca", ""))
+    except (OSError, ValueError):
+        return ""
 
 
 def find(state: Path) -> tuple[str, str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import signal
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from dure.cli.monitoring import Wanted, monitoring_options, opened, telling
 from dure.cli.state import remove_address, state_option, write_address
 from dure.files.params import SEED, FiniteRange
 
 if TYPE_CHECKING:
+    from dure.adapters.oidc import Relying
+    from dure.adapters.pki import Authority
     from dure.api.agent_stream import AgentStream
     from dure.plane.desk import Desk
 
@@ -36,6 +40,11 @@ if TYPE_CHECKING:
     "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; SQLite in the state folder."
 )
 @click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The owner's token; that of the state folder if left out. Replicas share one.",
+)
+@click.option(
     "--grpc-port", type=click.IntRange(0, 65535), help="Let agents hold a gRPC stream on this port too; 0 takes any."
 )
 @click.option(
@@ -44,6 +53,22 @@ if TYPE_CHECKING:
 @click.option(
     "--grpc-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Key of that certificate."
 )
+@click.option(
+    "--tls/--no-tls", default=False, help="Speak TLS, with certificates of an authority kept in the state folder."
+)
+@click.option(
+    "--agent-certs", is_flag=True, help="Agents on the gRPC port need a certificate of that authority. Needs --tls."
+)
+@click.option("--oidc-issuer", envvar="DURE_OIDC_ISSUER", help="Let people sign in with this identity provider.")
+@click.option("--oidc-client", envvar="DURE_OIDC_CLIENT", help="The name under which the provider knows this Dure.")
+@click.option(
+    "--oidc-secret-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with the secret that belongs to that name.",
+)
+@click.option("--oidc-claim", default="email", show_default=True, help="The claim that names a person.")
+@click.option("--oidc-admin", "admins", multiple=True, help="Name of a person who may do everything; repeatable.")
+@monitoring_options
 @click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser.")
 def command(
     state: Path,
@@ -53,9 +78,20 @@ def command(
     fleet_file: Path | None,
     seed: int,
     store_url: str,
+    token_file: Path | None,
     grpc_port: int | None,
     grpc_cert: Path | None,
     grpc_key: Path | None,
+    tls: bool,
+    agent_certs: bool,
+    oidc_issuer: str | None,
+    oidc_client: str | None,
+    oidc_secret_file: Path | None,
+    oidc_claim: str,
+    admins: tuple[str, ...],
+    prometheus: str,
+    scrape: tuple[str, ...],
+    notify: tuple[str, ...],
     open_browser: bool,
 ) -> None:
     """Start Dure with its embedded fleet and print the dashboard's address.
@@ -67,8 +103,12 @@ def command(
       dure up
       dure up --state ./demo --port 8000 --speed 1
       dure up --store postgresql://dure@localhost/dure
+      dure up --tls --grpc-port 7421 --agent-certs
+      dure up --speed 1 --prometheus http://localhost:9090 --scrape http://localhost:9400/metrics
       dure up --fleet fleet.yaml --grpc-port 7421 --grpc-cert plane.crt --grpc-key plane.key
     """
+    from dure.adapters.redact import guard_logs
+    from dure.adapters.tracing import from_environment
     from dure.api.app import create_app
     from dure.api.auth import Keys, fetch_token
     from dure.api.server import Server, open_socket
@@ -77,14 +117,35 @@ def command(
     from dure.embedded.live import LiveFleet
     from dure.web.pages import pages
 
+    # Whatever can be refused is refused before anything is opened that would have to be closed again.
     _check_grpc(grpc_port, grpc_cert, grpc_key)
+    if agent_certs and not tls:
+        raise click.UsageError("--agent-certs needs --tls.")
+    relying = _relying(oidc_issuer, oidc_client, oidc_secret_file, oidc_claim)
+    guard_logs()
+    from_environment("dure")
     fleet, catalogue = fleet_and_catalogue(fleet_file)
-    with hold(state):
+    monitoring = Wanted(prometheus, scrape, notify)
+    with hold(state), ExitStack() as stack:
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
-        keys = Keys(fetch_token(state / "token"))
-        app = create_app(live.desk, keys, pages=pages(), hosts=[host], samples=live.samples, shares=live.shares)
-        server = Server(app, *open_socket(host, port))
-        agents = _agent_stream(live.desk, host, grpc_port, grpc_cert, grpc_key)
+        samples = stack.enter_context(opened(monitoring, live))
+        keys = Keys(fetch_token(token_file or state / "token"))
+        authority = _authority(state) if tls else None
+        app = create_app(
+            live.desk,
+            keys,
+            pages=pages(),
+            hosts=[host],
+            samples=samples,
+            shares=live.shares,
+            authority=authority,
+            relying=relying,
+            admins=admins,
+        )
+        stack.enter_context(telling(monitoring, live, app.service.pulse.status, state))
+        server = Server(app, *open_socket(host, port), authority)
+        grpc_tls = _grpc_tls(authority, host, grpc_cert, grpc_key, agent_certs)
+        agents = _agent_stream(live.desk, host, grpc_port, grpc_tls)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
@@ -92,7 +153,7 @@ def command(
         live.start()
         try:
             address = server.start()
-            write_address(state, address.url)
+            write_address(state, address.url, authority.bundle if authority else None)
             if address.moved:
                 click.echo(f"Port {address.asked} is taken; using {address.port}.", err=True)
             if agents is not None:
@@ -107,23 +168,58 @@ def command(
             if agents is not None:
                 agents.stop()
             server.stop()
+            stack.close()
             live.stop()
     click.echo("Stopped; everything is kept.", err=True)
 
 
 def _check_grpc(port: int | None, certificate: Path | None, key: Path | None) -> None:
-    """Before anything is opened that would have to be closed again."""
     if (certificate is None) != (key is None):
         raise click.UsageError("--grpc-cert and --grpc-key belong together.")
     if port is None and certificate is not None:
         raise click.UsageError("--grpc-cert needs --grpc-port.")
 
 
+def _relying(issuer: str | None, client: str | None, secret: Path | None, claim: str) -> Relying | None:
+    if issuer is None:
+        return None
+    if client is None or secret is None:
+        raise click.UsageError("--oidc-issuer needs --oidc-client and --oidc-secret-file.")
+    from dure.adapters.oidc import Provider, Relying
+    from dure.adapters.redact import know
+
+    try:
+        text = secret.read_text("utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"--oidc-secret-file {secret} is not text.") from error
+    return Relying(Provider(issuer, client, know(text), claim))
+
+
+def _authority(state: Path) -> Authority:
+    from dure.adapters.pki import Authority
+
+    return Authority(state / "tls")
+
+
+def _grpc_tls(
+    authority: Authority | None,
+    host: str,
+    certificate: Path | None,
+    key: Path | None,
+    agent_certs: bool,
+) -> tuple[Path, Path, Path | None] | None:
+    """Certificate, key and the authority that agents need a certificate of."""
+    clients = authority.bundle if authority is not None and agent_certs else None
+    if certificate is not None and key is not None:
+        return certificate, key, clients
+    return (*authority.server([host])[0], clients) if authority is not None else None
+
+
 def _agent_stream(
-    desk: Desk, host: str, port: int | None, certificate: Path | None, key: Path | None
+    desk: Desk, host: str, port: int | None, tls: tuple[Path, Path, Path | None] | None
 ) -> AgentStream | None:
     if port is None:
         return None
     from dure.api.agent_stream import AgentStream, Tls
 
-    return AgentStream(desk, host, port, Tls(certificate, key) if certificate and key else None)
+    return AgentStream(desk, host, port, Tls(*tls) if tls else None)

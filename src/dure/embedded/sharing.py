@@ -17,6 +17,7 @@ from dure.device import board
 from dure.model.errors import NotFound, Temporary
 from dure.model.event import Event
 from dure.model.units import Instant, Seconds
+from dure.plane.bursting import FEEDBACK_SETTING
 from dure.ports import StorePort
 from dure.share.feedback import Said
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from dure.device.tuning import Spoken
     from dure.device.virtual import VirtualDevice
 
-FEEDBACK_SETTING = "share/feedback"
 WINDOW_MS = 250.0
 FIRST_MS = 1500.0
 """A device that is seen for the first time plays this much, so that there is something to look at."""

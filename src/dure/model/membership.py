@@ -26,3 +26,17 @@ class JoinToken(msgspec.Struct, frozen=True):
     cluster: str
     token: str
     expires_s: float
+
+
+class SigningRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A certificate signing request in PEM; the key stays with who made it."""
+
+    request: str
+
+
+class AgentCertificate(msgspec.Struct, frozen=True):
+    """In PEM, with the authorities to trust."""
+
+    cluster: str
+    certificate: str
+    authority: str

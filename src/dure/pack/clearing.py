@@ -258,7 +258,7 @@ def within_budget(victims: Sequence[Pod], most: int) -> bool:
 def _give_way(cleared: Sequence[Cleared]) -> list[Decision]:
     """Evictions of those who stay so far; binds unless somebody is on the way out already."""
     evicts = [_evict(one.seat, victim) for one in cleared for victim in one.victims if not victim.leaving]
-    leaving = sorted(victim.name for one in cleared for victim in one.victims if victim.leaving)
+    leaving = sorted(shown(victim, one.seat.pod) for one in cleared for victim in one.victims if victim.leaving)
     if not leaving:
         binds = [decision for one in cleared for decision in seating.bound(one.seat, _of(one, evicts))]
         return [*evicts, *binds]
@@ -268,13 +268,18 @@ def _give_way(cleared: Sequence[Cleared]) -> list[Decision]:
     return [*evicts, *(Hold(one.seat.pod.workload, (why,), pod=one.seat.pod.name) for one in cleared)]
 
 
+def shown(pod: Pod, reader: Pod) -> str:
+    """Its name, for the reason of a pod of the same tenant; others are not told whose pod it was."""
+    return pod.name if pod.tenant == reader.tenant else "another tenant's pod"
+
+
 def _of(one: Cleared, evicts: Sequence[Evict]) -> list[Evict]:
     names = {victim.name for victim in one.victims}
     return [evict for evict in evicts if evict.pod in names]
 
 
 def _evict(seat: seating.Seat, victim: Pod) -> Evict:
-    wanted = f"priority {seat.pod.priority} for {seat.pod.name}"
+    wanted = f"priority {seat.pod.priority} for {shown(seat.pod, victim)}"
     why = Verdict(seat.room.node.name, Reason.PREEMPTED, wanted, f"has {victim.priority}")
     return Evict(victim.name, victim.uid, victim.workload, why)
 
@@ -286,9 +291,8 @@ def _move_away(pod: Pod, found: Clearing, world: seating.World) -> list[Decision
         return None
     evicts = []
     for victim, home in zip(found.victims, homes, strict=True):
-        why = Verdict(
-            found.room.node.name, Reason.FRAGMENTED, f"room for {pod.name}", f"fits on {home.room.node.name} as well"
-        )
+        wanted = f"room for {shown(pod, victim)}"
+        why = Verdict(found.room.node.name, Reason.FRAGMENTED, wanted, f"fits on {home.room.node.name} as well")
         evicts.append(Evict(victim.name, victim.uid, victim.workload, why))
     seat = _in_place_of(found, pod, world)
     if seat is None:

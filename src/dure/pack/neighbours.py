@@ -120,7 +120,9 @@ def _fences(pod: Pod, rooms: Rooms) -> dict[str, dict[str, str]]:
             for term in mate.rules.apart:
                 domain = room.node.domain(term.topology)
                 if domain is not None and term.matches(pod.namespace, pod.labels):
-                    found.setdefault(term.topology, {})[domain] = mate.name
+                    found.setdefault(term.topology, {})[domain] = (
+                        mate.name if mate.tenant == pod.tenant else "another tenant"
+                    )
     return found
 
 

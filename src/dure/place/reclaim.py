@@ -126,5 +126,6 @@ def _size(record: WorkloadRecord) -> Milli:
 
 def _reclaim(victim: WorkloadRecord, claimant: WorkloadRecord, where: str) -> Reclaim:
     owner = claimant.spec.tenant
-    detail = f"tenant {owner} takes back its own quota for {claimant.name}"
+    # Read by the victim's owner, whom the other's workload does not concern; the decision itself names both.
+    detail = "the tenant who lent it the quota takes it back"
     return Reclaim(victim.name, owner, claimant.name, Verdict(where, Reason.QUOTA_RECLAIMED, detail=detail))

@@ -26,7 +26,7 @@ _REDEEM = threading.Lock()
 
 
 def new_join_token(store: StorePort, fleet: Fleet, name: str) -> JoinToken:
-    _member(fleet, name)
+    check_member(fleet, name)
     token, expires_s = secrets.token_urlsafe(32), time.time() + TOKEN_S
     store.write_setting(_join_key(name), f"{_digest(token)} {expires_s:.0f}")
     return JoinToken(name, token, expires_s)
@@ -58,7 +58,7 @@ def check_report(report: Report, name: str) -> None:
 
 
 def membership_of(fleet: Fleet, catalogue: Catalogue, name: str) -> Membership:
-    return Membership(_member(fleet, name), msgspec.structs.replace(catalogue, templates={}))
+    return Membership(check_member(fleet, name), msgspec.structs.replace(catalogue, templates={}))
 
 
 def bearer(authorization: str) -> str:
@@ -67,7 +67,7 @@ def bearer(authorization: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _member(fleet: Fleet, name: str) -> ClusterSpec:
+def check_member(fleet: Fleet, name: str) -> ClusterSpec:
     spec = fleet.cluster(name)
     if spec is None:
         raise NotFound(f"no cluster '{name}' in the fleet", remedy="Add it to the fleet file, then join.")

@@ -143,7 +143,8 @@ def _eta(record: WorkloadRecord, snapshot: Snapshot) -> tuple[Instant | None, st
         return None, ""
     end_s, first = min(ends, key=lambda pair: (pair[0], pair[1].name))
     home = first.status.placement
-    return max(end_s, snapshot.now_s), f"when {first.name} ends on {home.cluster}" if home else ""
+    named = first.name if first.spec.tenant == record.spec.tenant else "a workload of another tenant"
+    return max(end_s, snapshot.now_s), f"when {named} ends on {home.cluster}" if home else ""
 
 
 _ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)

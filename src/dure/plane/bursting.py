@@ -2,25 +2,33 @@
 
 Called by the loop in every cycle; `pack.burst` decides. Clusters tell how many requests came and how many were
 answered in time, not how long each took, so the trend is that of the late share against the twentieth that a p95
-target allows. Only in embedded clusters: real ones have an autoscaler of their own (`scale`), and two would fight.
-What is granted is in the record (its replicas beyond the smallest number), so a restart loses no more than a trend.
+target allows. What is foreseen (`watch.risk`) comes first: when the load that is coming would break the promise,
+replicas are granted while all is still well, and none is given back that would be missed within the horizon. Only
+in embedded clusters: real ones have an autoscaler of their own (`scale`), and two would fight. What is granted is
+in the record (its replicas beyond the smallest number), so a restart loses no more than a trend.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from dure.model.cluster import VNodePool
 from dure.model.decision import JournalEntry, ScaleReplicas
 from dure.model.report import Report
 from dure.model.units import Instant, Seconds
-from dure.model.workload import Phase, Workload, WorkloadType
+from dure.model.workload import Phase, Workload, WorkloadStatus, WorkloadType
 from dure.pack.burst import BurstSettings, BurstState, LatencySample, burst, trend
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
 from dure.plane.observe import Observer
+from dure.ports import StorePort
+from dure.share.feedback import Said, target_ms
+from dure.watch.risk import Foreseen, RiskBook, RiskSettings
 
 # What a p95 target allows to be late.
 LATE = 0.05
@@ -30,7 +38,36 @@ LEAST_REQUESTS = 50
 # How long a granted replica may take to load before the trend is asked without it.
 WARM_S: Seconds = 600.0
 LONGEST_CALM_S: Seconds = 4 * 3600.0
+# Replicas are granted at this risk of a broken promise, and kept while one fewer would have that one.
+RISKY, CAREFUL = 0.5, 0.2
+RISK = RiskSettings(horizon_s=300.0, span_s=900.0)
+# Where a device's people leave what they say, and where the plane leaves what it foresees.
+FEEDBACK_SETTING, RISKS_SETTING = "share/feedback", "watch/risks"
 SETTINGS = BurstSettings(window_s=600.0, horizon_s=300.0, calm_s=900.0)
+
+
+class Risk(msgspec.Struct, frozen=True):
+    """What is foreseen for one serving with the replicas that it has."""
+
+    tenant: str
+    workload: str
+    rate_per_s: float
+    late: float
+    risk: float
+
+
+def risks_of(store: StorePort) -> tuple[Risk, ...]:
+    """What the plane that leads foresees, as it left it in the store."""
+    kept = store.fetch_setting(RISKS_SETTING)
+    return msgspec.json.decode(kept, type=tuple[Risk, ...]) if kept else ()
+
+
+class Sight(NamedTuple):
+    """What is seen beyond the counters: whether to look ahead at all, slower devices, stricter people."""
+
+    foresees: bool = True
+    slowness: float = 1.0
+    strictness: float = 1.0
 
 
 class Bursting:
@@ -38,12 +75,20 @@ class Bursting:
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
+        self.foresees = True
+        """False leaves the trend of the late share alone to decide, as a measure of what foresight is worth."""
+        self.slowness: Callable[[str], float] = lambda _: 1.0
+        """From hardware counters: by how much a workload's devices are slower than they should be."""
         self._clusters = {spec.info.name for spec in observer.fleet.clusters if spec.connect.embedded}
         self._watched: dict[str, _Watch] = {}
+        self._said: tuple[Instant, tuple[Said, ...]] | None = None
+        self._told: tuple[Risk, ...] = ()
+        self._told_s: Instant = -math.inf
 
     def act(self, drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant) -> None:
         """Change the drafts of those that need another size; what ran so far is billed before that."""
         found = self._look(drafts, reports, now_s)
+        self._tell(now_s)
         if found:
             billed([draft for draft, _ in found], self._observer.snapshot(now_s, (), reports), every_s=0.0)
         for draft, decision in found:
@@ -60,10 +105,29 @@ class Bursting:
             if home is None or home.cluster not in self._clusters or not _elastic(draft):
                 continue
             watch = self._watched[draft.before.uid] = seen.get(draft.before.uid) or _Watch(now_s)
-            decision = watch.decide(draft, pools.get((home.cluster, home.pool)), now_s)
+            name = draft.before.spec.name
+            sight = Sight(self.foresees, self.slowness(name), self._strictness(name, now_s))
+            decision = watch.decide(draft, pools.get((home.cluster, home.pool)), now_s, sight)
             if decision is not None:
                 found.append((draft, decision))
         return found
+
+    def _strictness(self, workload: str, now_s: Instant) -> float:
+        """From what people said: a target that was tightened by a fifth is as a load that is a quarter higher."""
+        if self._said is None or now_s - self._said[0] >= SAMPLE_S:
+            kept = self._observer.store.fetch_setting(FEEDBACK_SETTING)
+            self._said = now_s, msgspec.json.decode(kept, type=tuple[Said, ...]) if kept else ()
+        said = self._said[1]
+        return 1.0 / target_ms(1.0, said, workload, now_s * 1000.0) if said else 1.0
+
+    def _tell(self, now_s: Instant) -> None:
+        """Leave what is foreseen where metrics and people find it."""
+        if now_s - self._told_s < SAMPLE_S:
+            return
+        risks = tuple(watch.risk for _, watch in sorted(self._watched.items()) if watch.risk is not None)
+        if risks != self._told:
+            self._observer.store.write_setting(RISKS_SETTING, msgspec.json.encode(risks).decode())
+        self._told, self._told_s = risks, now_s
 
 
 def _scale(draft: Draft, decision: ScaleReplicas, now_s: Instant) -> None:
@@ -83,19 +147,28 @@ class _Watch:
         self._samples: list[LatencySample] = []
         self._calm_s = SETTINGS.calm_s
         self._returned_s: Instant | None = None
+        self._book = RiskBook(RISK)
+        self.risk: Risk | None = None
 
-    def decide(self, draft: Draft, pool: VNodePool | None, now_s: Instant) -> ScaleReplicas | None:
+    def decide(self, draft: Draft, pool: VNodePool | None, now_s: Instant, sight: Sight) -> ScaleReplicas | None:
         spec, status = draft.before.spec, draft.status
         home = status.placement
         assert home is not None
-        if not self._sample(status.requests or 0, status.requests_good or 0, now_s) or pool is None:
+        if not self._sample(status, now_s, sight.slowness) or pool is None:
             return None
+        foreseen = self._book.foresee(now_s, home.replicas, LATE, sight.slowness, sight.strictness)
+        if foreseen is not None:
+            self.risk = Risk(spec.tenant, spec.name, foreseen.rate_per_s, foreseen.late, foreseen.risk)
         if status.ready < home.replicas and now_s - self._since_s < WARM_S:
             return None
         extra = home.replicas - spec.size
         free = min(spec.replicas.max - home.replicas, _room(pool, spec))
+        if sight.foresees and foreseen is not None and foreseen.risk >= RISKY and free > 0:
+            return self._ahead(foreseen, spec.name, home.replicas, free, now_s, sight)
         settings = replace(SETTINGS, calm_s=self._calm_s)
         after = burst(BurstState(extra, self._since_s), self._samples, now_s, LATE, free, settings)
+        if sight.foresees and after.extra < extra and self._missed(home.replicas - 1, now_s, sight):
+            return None
         self._since_s = after.since_s
         if after.extra == extra:
             return None
@@ -103,8 +176,28 @@ class _Watch:
         self._change(after.extra > extra, now_s)
         return ScaleReplicas(spec.name, home.replicas, spec.size + after.extra, why)
 
-    def _sample(self, requests: int, good: int, now_s: Instant) -> bool:
+    def _ahead(
+        self, foreseen: Foreseen, name: str, replicas: int, free: int, now_s: Instant, sight: Sight
+    ) -> ScaleReplicas:
+        """As many as the coming load needs, at once: they take time to load."""
+        most = replicas + min(free, SETTINGS.most_at_once)
+        wanted = self._book.replicas(foreseen.rate_per_s * sight.strictness, LATE, most, sight.slowness)
+        self._since_s = now_s
+        self._change(True, now_s)
+        why = (
+            f"{foreseen.rate_per_s:.3g} requests/s foreseen in {RISK.horizon_s:.0f} s: {foreseen.late:.1%} would be "
+            f"late, {LATE:.0%} may be (risk {foreseen.risk:.0%})"
+        )
+        return ScaleReplicas(name, replicas, max(replicas + 1, wanted), why)
+
+    def _missed(self, replicas: int, now_s: Instant, sight: Sight) -> bool:
+        """Whether one replica fewer would be regretted soon."""
+        fewer = self._book.foresee(now_s, replicas, LATE, sight.slowness, sight.strictness)
+        return fewer is not None and fewer.risk >= CAREFUL
+
+    def _sample(self, status: WorkloadStatus, now_s: Instant, slowness: float) -> bool:
         """Whether there is a new point of the trend."""
+        requests, good = status.requests or 0, status.requests_good or 0
         if self._counted is None or requests < self._counted[0]:
             self._at_s, self._counted = now_s, (requests, good)
             return False
@@ -112,6 +205,7 @@ class _Watch:
         if now_s - self._at_s < SAMPLE_S or asked < LEAST_REQUESTS:
             return False
         late = 1.0 - (good - self._counted[1]) / asked
+        self._book.feed(now_s, asked / (now_s - self._at_s), late, status.ready, slowness)
         begin_s = now_s - SETTINGS.window_s
         self._samples = [one for one in self._samples if one.at_s >= begin_s] + [LatencySample(now_s, late)]
         self._at_s, self._counted = now_s, (requests, good)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
+from dure.adapters.tracing import span
 from dure.model.decision import Decision
 from dure.model.event import Event, Level
 from dure.model.policy import Policy, Verb
@@ -41,6 +42,10 @@ class Deciding:
         self._aside: tuple[str, int] | None = None
 
     def __call__(self, snapshot: Snapshot) -> Sequence[Decision]:
+        with span("plane.decide", workloads=len(snapshot.records)):
+            return self._decide(snapshot)
+
+    def _decide(self, snapshot: Snapshot) -> Sequence[Decision]:
         policy = snapshot.policy(Verb.PLACE)
         if not policy.algorithm.startswith(OWN) or policy.paused or self._aside == (policy.name, policy.version):
             return self._default(snapshot)

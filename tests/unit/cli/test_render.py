@@ -19,6 +19,26 @@ def test_a_folder_for_each_cluster_is_ready_for_kustomize(tmp_path: Path) -> Non
     assert all((tmp_path / "cloud-us" / name).exists() for name in listed)
 
 
+def test_a_folder_can_be_a_chart(tmp_path: Path) -> None:
+    options = ["all", "--cluster", "cloud-us", "--format", "helm", "--out", str(tmp_path)]
+    assert CliRunner().invoke(command, options).exit_code == 0
+    chart = yaml.safe_load((tmp_path / "Chart.yaml").read_text("utf-8"))
+    assert (chart["apiVersion"], chart["name"]) == ("v2", "dure-cloud-us")
+    assert {path.name for path in (tmp_path / "templates").iterdir()} == {
+        "nodes.yaml", "monitoring.yaml", "tenant.yaml",
+    }  # fmt: skip
+    assert not (tmp_path / "kustomization.yaml").exists()
+
+
+def test_with_the_planes_address_the_agent_is_part_of_all() -> None:
+    options = ["all", "--cluster", "cloud-us", "--plane", "https://dure.example"]
+    made = list(yaml.safe_load_all(CliRunner().invoke(command, options).stdout))
+    [agent] = [each for each in made if each["kind"] == "Deployment"]
+    assert "https://dure.example" in str(agent)
+    alone = CliRunner().invoke(command, ["agent", "--cluster", "cloud-us", "--plane", "https://dure.example"]).stdout
+    assert list(yaml.safe_load_all(alone)) == made[-len(list(yaml.safe_load_all(alone))) :]
+
+
 def test_several_clusters_on_standard_output_would_be_mixed_up() -> None:
     answer = CliRunner().invoke(command, ["all"])
     assert isinstance(answer.exception, InvalidInput)

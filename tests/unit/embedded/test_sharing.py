@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from dure.adapters.memory.store import MemoryStore
 from dure.device.board import Feedback
-from dure.embedded.sharing import FEEDBACK_SETTING, SharedFleet
+from dure.embedded.sharing import SharedFleet
 from dure.embedded.tenancy import shared_devices, tenancy
 from dure.files.builtin import catalogue
 from dure.model.accelerator import ShareMode
@@ -18,6 +18,7 @@ from dure.model.cluster import Slice
 from dure.model.errors import NotFound, Temporary
 from dure.model.report import DeviceView, Held, Report
 from dure.model.workload import Workload, WorkloadRecord, WorkloadStatus
+from dure.plane.bursting import FEEDBACK_SETTING
 from dure.share.feedback import LASTS_MS
 
 NAMES = ("chat", "embed", "render")

@@ -113,6 +113,21 @@ def test_a_serving_that_may_be_interrupted_is_ready_for_a_spot_notice() -> None:
     assert of("HorizontalPodAutoscaler", made) == []
 
 
+@pytest.mark.parametrize("port", [{"name": "http", "containerPort": 8000}, {"containerPort": 8000}])
+def test_what_the_autoscaler_asks_for_is_scraped(port: Json) -> None:
+    template = {"spec": {"containers": [{**TEMPLATE["spec"]["containers"][0], "ports": [port]}]}}
+    chat = msgspec.structs.replace(CHAT, template=json.dumps(template))
+    made = objects(msgspec.structs.replace(setting(cluster("cloud-kr")), workloads=(chat,)))
+    [deployment], [monitor] = of("Deployment", made), of("PodMonitor", made)
+    assert monitor["metadata"]["namespace"] == deployment["metadata"]["namespace"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    chosen = monitor["spec"]["selector"]["matchLabels"]
+    assert chosen.items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint.get("port") == port.get("name")
+    assert endpoint.get("portNumber") == (None if "name" in port else 8000)
+
+
 def test_a_tenant_that_may_not_borrow_has_walls_of_its_quota() -> None:
     made = [
         each for each in objects(setting(cluster("cloud-kr"))) if each["metadata"].get("namespace") == "dure-team"

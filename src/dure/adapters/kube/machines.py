@@ -8,6 +8,7 @@ carries the reason as an annotation, so that it goes on after a restart.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
@@ -62,19 +63,29 @@ class Machines:
         return sum(not _condition(claim, "Initialized") for claim in claims)
 
     def start(self, new: NewNode, instead_of: str = "") -> str:
-        """Ask for a machine. The same wish made twice asks for one machine.
+        """Ask for a machine. The same wish made twice asks for one machine, until that one is there.
 
+        Then it is a new wish: the scheduler has given the room that was bought for these pods to others.
         `instead_of` names the node that it replaces, which may have been made for the very same pods.
         """
-        name = _name(new, instead_of)
-        path, body = (
-            (CLAIMS, self._claim(name, new)) if self._maker == "karpenter" else ("/api/v1/nodes", _fake(name, new))
-        )
-        try:
-            self._api.post(path, body, Json)
-        except Conflict:
+        path = CLAIMS if self._maker == "karpenter" else "/api/v1/nodes"
+        up = "Initialized" if self._maker == "karpenter" else "Ready"
+        for attempt in itertools.count():
+            name = _name(new, instead_of, attempt)
+            body = self._claim(name, new) if self._maker == "karpenter" else _fake(name, new)
+            try:
+                self._api.post(path, body, Json)
+            except Conflict:
+                if self._is(f"{path}/{name}", up):
+                    continue
             return name
-        return name
+        raise AssertionError("there is always another name")
+
+    def _is(self, path: str, condition: str) -> bool:
+        try:
+            return _condition(self._api.get(path, Json), condition)
+        except NotFound:
+            return False
 
     def stop(self, node: str, reason: str) -> None:
         """Cordon it and write down why; `empty` and `end` do the rest."""
@@ -216,10 +227,10 @@ def _fake(name: str, new: NewNode) -> Json:
     }
 
 
-def _name(new: NewNode, instead_of: str) -> str:
+def _name(new: NewNode, instead_of: str, attempt: int) -> str:
     """From the pods it is for: planned again before its node is there, it is the same machine."""
     pods = sorted(pod.name for pod in new.pods)
-    text = " ".join([new.pool, new.offer.type_name, new.offer.capacity, instead_of, *pods])
+    text = " ".join([new.pool, new.offer.type_name, new.offer.capacity, instead_of, *pods, *["again"] * attempt])
     return f"{new.pool}-{hashlib.blake2b(text.encode(), digest_size=5).hexdigest()}"
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import msgspec
 
+from dure.model.audit import AuditLine
 from dure.model.decision import JournalEntry
 from dure.model.errors import Conflict, NotFound
 from dure.model.event import Event
@@ -17,6 +18,7 @@ from dure.model.policy import Policy
 from dure.model.posting import Posting, added
 from dure.model.report import Report
 from dure.model.tenant import Tenant
+from dure.model.token import Token
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import NO_SETTINGS, Change, Charge
@@ -41,6 +43,7 @@ class MemoryStore:
         self._settings: dict[str, str] = {}
         self._tenants: tuple[Tenant, ...] = ()
         self._policies: dict[str, list[Policy]] = defaultdict(list)
+        self._tokens: dict[str, Token] = {}
         self._lease: tuple[str, int, Instant] = ("", 0, 0.0)
         self._listeners: list[Callable[[], None]] = []
 
@@ -159,10 +162,10 @@ class MemoryStore:
         if known is not None and known.at_s > report.at_s:
             return
         self._reports[report.cluster] = msgspec.structs.replace(report, decisions=())
-        self._append(
-            [JournalEntry(0, report.at_s, report.version, one, cluster=report.cluster) for one in report.decisions],
-            (),
-        )
+        entries = [
+            JournalEntry(0, report.at_s, report.version, one, cluster=report.cluster) for one in report.decisions
+        ]
+        self._append([msgspec.structs.replace(one, tenant=self._owner(one.workload)) for one in entries], ())
 
     def list_reports(self) -> tuple[Report, ...]:
         return tuple(report for _, report in sorted(self._reports.items()))
@@ -189,6 +192,19 @@ class MemoryStore:
             return tuple(self._policies.get(name, ()))
         return tuple(versions[-1] for _, versions in sorted(self._policies.items()))
 
+    def write_token(self, token: Token) -> None:
+        self._tokens[token.id] = token
+
+    def fetch_token(self, id_: str) -> Token | None:
+        return self._tokens.get(id_)
+
+    def list_tokens(self) -> tuple[Token, ...]:
+        return tuple(sorted(self._tokens.values(), key=lambda one: (one.created_s, one.id)))
+
+    def list_audit(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[AuditLine, ...]:
+        """Nothing survives here, so there is nothing to prove."""
+        return ()
+
     def _list_open(self) -> tuple[WorkloadRecord, ...]:
         """Kept sorted until a record changes: the loops ask far more often than they write."""
         if self._open_sorted is None:
@@ -196,6 +212,10 @@ class MemoryStore:
                 self._open_order = [one.uid for one in _sorted(self._records[uid] for uid in self._open.values())]
             self._open_sorted = tuple(map(self._records.__getitem__, self._open_order))
         return self._open_sorted
+
+    def _owner(self, name: str) -> str:
+        uid = self._open.get(name)
+        return self._records[uid].spec.tenant if uid is not None else ""
 
     def _swap(self, change: Change) -> bool:
         record = self._records.get(change.uid)

@@ -1,57 +1,51 @@
 """Samples in one SQLite file: every one for two days, then means of five minutes for a month, of hours for a year.
 
-Called by the API's pulse (writes, reads) in several threads; one connection and one lock, since both are short. A
-query over a long time reads the coarse tables, so that it answers about as many points as one over a short time.
-Invariant: what was rolled up once is not changed by a sample that comes late; that one is dropped, as is a second one
-of the same moment.
+Called by the API's pulse and by collectors (writes, reads) in several threads; one connection and one lock. A write
+is one row for each metric in it, whatever the number of series: columns of numbers, not rows of them. Steps that
+are over are sorted, deflated and added up a few metrics at a time, so that no writer waits for all. A query over a
+long time reads means, so that it answers about as many points as one over a short time. When the file would pass
+its size the oldest samples go first; means stay.
+
+Invariant: what was rolled up once is not changed by a sample that comes late; that one is dropped, as is a second
+one of the same moment.
 """
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+import numpy as np
+
+from dure.adapters.metrics import columns as cols
+from dure.adapters.metrics.catalogue import Fresh, Known, Metric
+from dure.adapters.metrics.columns import Columns
+from dure.adapters.metrics.rolling import RAW_S, STEPS, Roller
+from dure.adapters.metrics.tables import prepare
 from dure.model.errors import Permanent, Temporary
 from dure.model.sample import Sample
-from dure.model.units import DAY_S, Instant
+from dure.model.units import Instant
 
-# (step, kept for): 0 is every sample as it came.
-RAW_S, STEPS = 2.0 * DAY_S, ((300, 32.0 * DAY_S), (3600, 400.0 * DAY_S))
 # A window is answered from the finest table that gives at most this many points for each series.
 MOST_POINTS = 2_000
-# Series do not come at the same moment: a step is added up when nobody should be this late any more.
-LAG_S = 600.0
-_ROLL_EVERY_S = 300.0
-
-_SCHEMA = """
-create table if not exists series (id integer primary key, name text not null, labels text not null,
-                                   unique (name, labels));
-create table if not exists raw (series integer not null, at_s real not null, value real not null,
-                                primary key (series, at_s)) without rowid;
-create table if not exists rolled (step integer not null, series integer not null, at_s real not null,
-                                   count integer not null, total real not null, low real not null, high real not null,
-                                   primary key (step, series, at_s)) without rowid;
-create table if not exists mark (step integer primary key, until_s real not null);
-create index if not exists raw_by_time on raw (at_s);
-"""
-_Key = tuple[str, tuple[tuple[str, str], ...]]
+MOST_BYTES = 4 * 1024**3
 
 
 class SqliteMetrics:
     """`close` it at the end. A file that is no such store is refused with a word on what to do."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, most_bytes: int = MOST_BYTES) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._ids: dict[_Key, int] = {}
-        self._last: dict[int, Instant] = {}
-        self._newest_s = self._rolled_s = self._closed_s = 0.0
         try:
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._db.executescript("pragma journal_mode=wal; pragma synchronous=normal;" + _SCHEMA)
+            self._db.executescript("pragma journal_mode=wal; pragma synchronous=normal;")
+            prepare(self._db)
+            self._roller = Roller(self._db, most_bytes)
+            self._known = Known()
             self._load()
         except sqlite3.DatabaseError as error:
             raise Permanent(
@@ -67,98 +61,109 @@ class SqliteMetrics:
     def fetch_samples(self, name: str, since_s: Instant, until_s: Instant) -> tuple[Sample, ...]:
         """Samples with `since_s <= at_s <= until_s`; over a long time means, each at the beginning of its step."""
         with self._lock:
-            known = {number: key[1] for key, number in self._ids.items() if key[0] == name}
-            if not known:
+            metric = self._known.metrics.get(name)
+            if metric is None:
                 return ()
-            rows = self._read(",".join(str(number) for number in known), since_s, until_s)
-        found = [(known[series], at_s, value) for series, at_s, value in rows]
-        found.sort(key=lambda one: one[:2])
-        return tuple(Sample(name, dict(labels), at_s, value) for labels, at_s, value in found)
+            found = self._read(metric, since_s, until_s)
+            labels = metric.by_rank()
+        # Series are ordered by their labels, not by when they were seen first.
+        rank = np.zeros(max(number for number, _ in labels) + 1, np.int32)
+        rank[[number for number, _ in labels]] = np.arange(len(labels), dtype=np.int32)
+        found = found._replace(series=rank[found.series]).ordered()
+        shown = [dict(pairs) for _, pairs in labels]
+        rows = zip(found.series.tolist(), found.at_s.tolist(), found.value.tolist(), strict=True)
+        return tuple(Sample(name, shown[series], at_s, value) for series, at_s, value in rows)
 
-    def _read(self, listed: str, since_s: Instant, until_s: Instant) -> list[tuple[int, Instant, float]]:
-        step = self._resolution(listed, since_s, until_s)
-        fine = f"select series, at_s, value from raw where series in ({listed}) and at_s between ? and ?"
+    def _read(self, metric: Metric, since_s: Instant, until_s: Instant) -> Columns:
+        step = self._resolution(metric, since_s, until_s)
         if step == 0:
-            return self._db.execute(fine, (since_s, until_s)).fetchall()
-        coarse = (
-            f"select series, at_s, total / count from rolled where series in ({listed}) and step = ? "
-            "and at_s between ? and ?"
-        )
-        # The newest steps are not over yet.
-        given = (step, since_s, until_s, max(since_s, self._mark(step)), until_s)
-        return self._db.execute(f"{coarse} union all {fine}", given).fetchall()
+            return self._raw(metric, since_s, until_s)
+        parts: list[Columns] = []
+        begin_s = since_s
+        # The newest steps are not over yet: they are answered by finer ones, the last minutes sample by sample.
+        for finer in [coarse for coarse, _ in reversed(STEPS) if coarse <= step]:
+            mark_s = self._roller.mark(metric.number, finer)
+            parts.extend(self._means(metric, finer, begin_s, min(until_s, mark_s - finer)))
+            begin_s = max(begin_s, mark_s)
+        return cols.joined([*parts, self._raw(metric, begin_s, until_s)])
+
+    def _means(self, metric: Metric, step: int, since_s: Instant, until_s: Instant) -> Iterable[Columns]:
+        query = "select at_s, data from rolled where step = ? and metric = ? and at_s between ? and ?"
+        for at_s, data in self._db.execute(query, (step, metric.number, since_s, until_s)):
+            one = cols.inflate_rolled(data)
+            yield Columns(one.series, np.full(len(one.series), at_s), one.total / one.counts)
+
+    def _raw(self, metric: Metric, since_s: Instant, until_s: Instant) -> Columns:
+        query = "select kept, data from piece where metric = ? and low_s <= ? and high_s >= ?"
+        parts = [
+            cols.inflate(data) if kept else cols.read_plain(data)
+            for kept, data in self._db.execute(query, (metric.number, until_s, since_s))
+        ]
+        whole = cols.joined(parts)
+        return whole.where((whole.at_s >= since_s) & (whole.at_s <= until_s))
+
+    def _resolution(self, metric: Metric, since_s: Instant, until_s: Instant) -> int:
+        """The finest step that still reaches back to `since_s` and does not answer too much; 0 is every sample."""
+        query = "select min(low_s), max(high_s) from piece where metric = ?"
+        oldest_s, newest_s = self._db.execute(query, (metric.number,)).fetchone()
+        if oldest_s is None:
+            oldest_s = newest_s = self._known.newest_s
+        older = "select 1 from rolled where step = ? and metric = ? and at_s < ? limit 1"
+        coarse_s = (oldest_s // STEPS[0][0]) * STEPS[0][0]
+        lost = self._db.execute(older, (STEPS[0][0], metric.number, coarse_s)).fetchone() is not None
+        if since_s >= oldest_s or not lost:
+            query = "select low_s, high_s, count from piece where metric = ? and low_s <= ? and high_s >= ?"
+            pieces = self._db.execute(query, (metric.number, until_s, since_s))
+            if sum(_inside(one, since_s, until_s) for one in pieces) <= MOST_POINTS * len(metric.ids):
+                return 0
+        span_s = min(until_s, newest_s) - max(since_s, 0.0)
+        fitting = (step for step, kept_s in STEPS if span_s <= min(kept_s, step * MOST_POINTS))
+        return next(fitting, STEPS[-1][0])
 
     def write_samples(self, samples: Iterable[Sample]) -> None:
         with self._lock:
             try:
                 self._db.execute("begin immediate")
-                self._db.executemany("insert into raw values (?, ?, ?)", list(self._rows(samples)))
-                if self._newest_s - self._rolled_s >= _ROLL_EVERY_S:
-                    self._roll()
+                taken = self._known.take(samples)
+                self._register(self._known.fresh())
+                for metric, part in taken:
+                    self._db.execute(
+                        "insert into piece (metric, low_s, high_s, count, kept, data) values (?, ?, ?, ?, 0, ?)",
+                        (metric.number, part.at_s.min(), part.at_s.max(), len(part.at_s), cols.plain(part)),
+                    )
+                self._roller.turn(self._known, sum(len(part.at_s) for _, part in taken))
                 self._db.execute("commit")
             except sqlite3.DatabaseError as error:
                 self._db.rollback()
                 self._load()
                 raise Temporary(f"samples were not written: {error}", where=str(self._path)) from error
 
-    def _rows(self, samples: Iterable[Sample]) -> Iterable[tuple[int, Instant, float]]:
-        for sample in samples:
-            key = (sample.name, tuple(sorted(sample.labels.items())))
-            number = self._ids.get(key)
-            if number is None:
-                number = self._register(key)
-            last_s = self._last.get(number)
-            if sample.at_s > last_s if last_s is not None else sample.at_s >= self._closed_s:
-                self._last[number] = sample.at_s
-                self._newest_s = max(self._newest_s, sample.at_s)
-                yield number, sample.at_s, sample.value
-
-    def _register(self, key: _Key) -> int:
-        row = self._db.execute("insert into series (name, labels) values (?, ?)", (key[0], json.dumps(key[1])))
-        assert row.lastrowid is not None
-        self._ids[key] = row.lastrowid
-        return row.lastrowid
+    def _register(self, fresh: Fresh) -> None:
+        """Series that were seen for the first time, and their metrics."""
+        self._db.executemany("insert into metric (id, name) values (?, ?)", fresh.metrics)
+        rows = ((number, metric, msgspec.json.encode(labels).decode()) for number, metric, labels in fresh.series)
+        self._db.executemany("insert into series (id, metric, labels) values (?, ?, ?)", rows)
 
     def _load(self) -> None:
-        """Which series there are and how far each goes."""
-        rows = self._db.execute("select id, name, labels from series").fetchall()
-        self._ids = {(name, tuple((k, v) for k, v in json.loads(labels))): number for number, name, labels in rows}
-        self._last = dict(self._db.execute("select series, max(at_s) from raw group by series").fetchall())
-        self._newest_s = max(self._last.values(), default=0.0)
-        self._rolled_s = self._closed_s = self._mark(STEPS[0][0])
+        """Which series there are and how far each goes: what is rolled up is before the mark of its metric."""
+        self._known = known = Known()
+        query = "select m.id, m.name, s.id, s.labels from series s join metric m on m.id = s.metric"
+        for metric, name, number, labels in self._db.execute(query):
+            known.add(metric, name, number, tuple((key, value) for key, value in msgspec.json.decode(labels)))
+        for metric in known.metrics.values():
+            metric.closed_s = self._roller.mark(metric.number, STEPS[0][0])
+        for (data,) in self._db.execute("select data from piece where kept = 0 order by id"):
+            known.remember(cols.read_plain(data))
+        (newest_s,) = self._db.execute("select max(high_s) from piece").fetchone()
+        known.newest_s = newest_s or 0.0
 
-    def _mark(self, step: int) -> Instant:
-        """Until when the samples have been rolled up into this step."""
-        row = self._db.execute("select until_s from mark where step = ?", (step,)).fetchone()
-        return float(row[0]) if row else 0.0
 
-    def _roll(self) -> None:
-        """Add up the steps that are over, then let go of what is too old."""
-        for step, kept_s in STEPS:
-            since_s, until_s = self._mark(step), (self._newest_s - LAG_S) // step * step
-            self._db.execute(
-                "insert or ignore into rolled select ?, series, cast(at_s / ? as integer) * ?, count(*), sum(value), "
-                "min(value), max(value) from raw where at_s >= ? and at_s < ? group by 2, 3",
-                (step, step, step, since_s, until_s),
-            )
-            self._db.execute("insert or replace into mark values (?, ?)", (step, until_s))
-            self._db.execute("delete from rolled where step = ? and at_s < ?", (step, self._newest_s - kept_s))
-        self._db.execute("delete from raw where at_s < ?", (self._newest_s - RAW_S,))
-        self._rolled_s = self._newest_s
-        self._closed_s = self._mark(STEPS[0][0])
+def _inside(piece: tuple[Instant, Instant, int], since_s: Instant, until_s: Instant) -> float:
+    """About how many samples of a piece lie in the window."""
+    low_s, high_s, count = piece
+    if high_s <= low_s:
+        return count
+    return count * (min(high_s, until_s) - max(low_s, since_s)) / (high_s - low_s)
 
-    def _resolution(self, listed: str, since_s: Instant, until_s: Instant) -> int:
-        """The finest step that still reaches back to `since_s` and does not answer too much; 0 is every sample."""
-        if since_s >= self._newest_s - RAW_S or not self._has_rolled(listed):
-            query = f"select count(*) from raw where series in ({listed}) and at_s between ? and ? group by series"
-            counts = self._db.execute(query, (since_s, until_s)).fetchall()
-            if max((count for (count,) in counts), default=0) <= MOST_POINTS:
-                return 0
-        span_s = min(until_s, self._newest_s) - max(since_s, 0.0)
-        fitting = (step for step, kept_s in STEPS if span_s <= min(kept_s, step * MOST_POINTS))
-        return next(fitting, STEPS[-1][0])
 
-    def _has_rolled(self, listed: str) -> bool:
-        """Whether there is anything that only the coarse tables know."""
-        query = f"select 1 from rolled where series in ({listed}) and at_s < ? limit 1"
-        return self._db.execute(query, (self._newest_s - RAW_S,)).fetchone() is not None
+__all__ = ["MOST_BYTES", "MOST_POINTS", "RAW_S", "STEPS", "SqliteMetrics"]

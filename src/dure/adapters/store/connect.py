@@ -8,10 +8,12 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from dure.adapters.redact import redact
+from dure.adapters.store import audit
 from dure.adapters.store.sql import SqlStore
 from dure.model.errors import InvalidInput, Permanent, Temporary
 
-HEAD = "0002"
+HEAD = "0003"
 
 
 def open_store(url: str) -> SqlStore:
@@ -19,6 +21,8 @@ def open_store(url: str) -> SqlStore:
     engine = _engine(url)
     try:
         _migrate(engine)
+        with engine.begin() as connection:
+            audit.begin(connection)
     except DBAPIError as error:
         engine.dispose()
         raise Temporary(
@@ -38,7 +42,7 @@ def _engine(url: str) -> Engine:
             raise ArgumentError(parsed.drivername)
     except (ArgumentError, NoSuchModuleError) as error:
         allowed = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-        raise InvalidInput(f"cannot open the store '{url}'", remedy=f"Use {allowed}.") from error
+        raise InvalidInput(f"cannot open the store '{redact(url)}'", remedy=f"Use {allowed}.") from error
     if parsed.database and parsed.database != ":memory:":
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(parsed, connect_args={"timeout": 30})

@@ -15,13 +15,14 @@ from dure.model.policy import Policy
 from dure.model.posting import Account, Posting
 from dure.model.report import Report
 from dure.model.tenant import Tenant
+from dure.model.token import Token
 from dure.model.workload import Workload, WorkloadRecord, WorkloadStatus
 from dure.ports import Charge
 
 encode = msgspec.json.Encoder().encode
 
 DECODERS: Mapping[Any, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Workload, WorkloadStatus, Event, Policy, Report, Tenant)
+    kind: msgspec.json.Decoder(kind) for kind in (Workload, WorkloadStatus, Event, Policy, Report, Tenant, Token)
 }
 _DECISION: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
 

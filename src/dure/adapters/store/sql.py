@@ -6,11 +6,14 @@ import difflib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 from sqlalchemy import Connection, Engine, Select, func, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
+from dure.adapters.acting import who_acts
+from dure.adapters.store import audit
 from dure.adapters.store import tables as t
 from dure.adapters.store.freshness import freshness_of
 from dure.adapters.store.rows import (
@@ -29,6 +32,7 @@ from dure.adapters.store.rows import (
     status_row,
     upsert,
 )
+from dure.model.audit import AuditLine, Fact, Finding, Mark
 from dure.model.decision import JournalEntry
 from dure.model.errors import Conflict, DureError, NotFound, Permanent, Temporary
 from dure.model.event import Event
@@ -36,11 +40,18 @@ from dure.model.policy import Policy
 from dure.model.posting import Posting
 from dure.model.report import Report
 from dure.model.tenant import Tenant
+from dure.model.token import Token
 from dure.model.units import Instant, Seconds
+from dure.model.who import PLANE
 from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import NO_SETTINGS, Change, Charge
 
+if TYPE_CHECKING:
+    from dure.adapters.store.bus import Bus
+
 _LEADER = "leader"
+# Other replicas hear of it when this transaction is committed.
+NOTIFY = "NOTIFY dure_news"
 # Looking for a similar name must not cost more than the answer is worth.
 _NAMES_COMPARED = 500
 
@@ -52,15 +63,22 @@ class SqlStore:
         self._listeners: list[Callable[[], None]] = []
         self._fresh = freshness_of(engine)
         self._joined = threading.local()
+        self._bus: Bus | None = None
 
     def close(self) -> None:
+        if self._bus is not None:
+            self._bus.close()
         if self._fresh is not None:
             self._fresh.close()
         self.engine.dispose()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Wake `listener` after every commit of this process that wrote an event."""
+        """Wake `listener` after every commit that wrote an event; on PostgreSQL also those of other processes."""
         self._listeners.append(listener)
+        if self._bus is None and self.engine.dialect.name == "postgresql":
+            from dure.adapters.store.bus import Bus
+
+            self._bus = Bus(self.engine, self._wake)
         return lambda: self._listeners.remove(listener)
 
     @contextmanager
@@ -69,6 +87,7 @@ class SqlStore:
             yield
             return
         with _translated(), self.engine.begin() as connection:
+            audit.lock(connection)
             self._joined.connection = connection
             try:
                 yield
@@ -78,7 +97,7 @@ class SqlStore:
     # -- leadership ------------------------------------------------------------------------------------------------
 
     def acquire_lease(self, holder: str, now_s: Instant, ttl_s: Seconds) -> int | None:
-        with self._write() as db:
+        with self._write(audited=False) as db:
             row = db.execute(select(t.lease).where(t.lease.c.name == _LEADER).with_for_update()).one_or_none()
             if row is None:
                 values = {"name": _LEADER, "holder": holder, "token": 1, "until_s": now_s + ttl_s}
@@ -100,7 +119,9 @@ class SqlStore:
                     if earlier is not None:
                         return earlier
                     db.execute(t.idempotency.insert().values(key=idempotency_key, uid=record.uid))
-                db.execute(t.workloads.insert().values(**record_row(record)))
+                row = record_row(record)
+                db.execute(t.workloads.insert().values(**row))
+                audit.append(db, [*audit.record_facts(record.uid, row)])
         except Conflict as error:
             # Two equal requests at once: the other one has won, and its result is the answer.
             with self._read() as db:
@@ -170,17 +191,23 @@ class SqlStore:
         with self._write() as db:
             if token is not None:
                 self._check_token(db, token)
+            facts: list[Fact] = []
             for change in changes:
-                if not self._swap(db, change):
+                swapped = self._swap(db, change)
+                if swapped is None:
                     lost.append(change.uid)
                     continue
+                facts.extend(audit.record_facts(change.uid, swapped))
                 new_entries.extend(change.entries)
                 new_events.extend(change.events)
                 charges.extend(change.charges)
-            self._append(db, new_entries, new_events)
+            rows = self._append(db, new_entries, new_events)
+            posted = posting_rows(postings)
+            told = (*audit.entry_facts(rows), *audit.charge_facts(charges), *audit.posting_facts(posted))
+            audit.append(db, [*facts, *told])
             for row in charge_rows(charges):
                 upsert(db, t.charges, row, ("day", "tenant", "cluster"), add=("micros", "carbon_mg"))
-            for row in posting_rows(postings):
+            for row in posted:
                 upsert(db, t.ledger, row, POSTING_KEY, add=POSTING_SUMS)
             for name, value in sorted(settings.items()):
                 _set(db, name, value)
@@ -235,11 +262,13 @@ class SqlStore:
             body = encode(msgspec.structs.replace(report, decisions=()))
             row = {"cluster": report.cluster, "at_s": report.at_s, "body": body}
             upsert(db, t.reports, row, ("cluster",))
-            decided = [
+            entries = [
                 JournalEntry(0, report.at_s, report.version, decision, cluster=report.cluster)
                 for decision in report.decisions
             ]
-            self._append(db, decided, [])
+            owners = self._owners(db, {entry.workload for entry in entries})
+            decided = [msgspec.structs.replace(one, tenant=owners.get(one.workload, "")) for one in entries]
+            audit.append(db, [*audit.entry_facts(self._append(db, decided, []))])
 
     def list_reports(self) -> tuple[Report, ...]:
         with self._read() as db:
@@ -256,10 +285,18 @@ class SqlStore:
     def write_setting(self, name: str, value: str) -> None:
         with self._write() as db:
             _set(db, name, value)
+            # What the plane notes for itself is no decision; what others set is.
+            if who_acts() is not PLANE:
+                audit.append(db, [audit.fact("setting", name, value)])
 
     def write_tenant(self, tenant: Tenant) -> None:
+        body = encode(tenant)
         with self._write() as db:
-            upsert(db, t.tenants, {"name": tenant.name, "body": encode(tenant)}, ("name",))
+            known = db.execute(select(t.tenants.c.body).where(t.tenants.c.name == tenant.name)).scalar()
+            # Every start writes the tenants of the fleet file; only a change is news.
+            if known is None or bytes(known) != body:
+                upsert(db, t.tenants, {"name": tenant.name, "body": body}, ("name",))
+                audit.append(db, [audit.fact("tenant", tenant.name, body)])
 
     def list_tenants(self) -> tuple[Tenant, ...]:
         with self._read() as db:
@@ -271,7 +308,9 @@ class SqlStore:
             versions = select(t.policies.c.version).where(t.policies.c.name == policy.name)
             newest = db.execute(versions.order_by(t.policies.c.version.desc()).limit(1)).scalar() or 0
             kept = msgspec.structs.replace(policy, version=newest + 1)
-            db.execute(t.policies.insert().values(name=kept.name, version=kept.version, body=encode(kept)))
+            body = encode(kept)
+            db.execute(t.policies.insert().values(name=kept.name, version=kept.version, body=body))
+            audit.append(db, [audit.fact("policy", f"{kept.name}@{kept.version}", body)])
             return kept
 
     def list_policies(self, *, name: str | None = None) -> tuple[Policy, ...]:
@@ -281,6 +320,40 @@ class SqlStore:
         with self._read() as db:
             found = [DECODERS[Policy].decode(body) for body in db.execute(query).scalars()]
         return tuple(found if name is not None else {policy.name: policy for policy in found}.values())
+
+    # -- tokens, audit ---------------------------------------------------------------------------------------------
+
+    def write_token(self, token: Token) -> None:
+        body = encode(token)
+        with self._write() as db:
+            upsert(db, t.tokens, {"id": token.id, "body": body}, ("id",))
+            audit.append(db, [audit.fact("token", token.id, body)])
+
+    def fetch_token(self, id_: str) -> Token | None:
+        with self._read() as db:
+            body = db.execute(select(t.tokens.c.body).where(t.tokens.c.id == id_)).scalar()
+            return None if body is None else DECODERS[Token].decode(body)
+
+    def list_tokens(self) -> tuple[Token, ...]:
+        with self._read() as db:
+            found = [DECODERS[Token].decode(body) for body in db.execute(select(t.tokens.c.body)).scalars()]
+        return tuple(sorted(found, key=lambda one: (one.created_s, one.id)))
+
+    def list_audit(self, *, after: int = 0, limit: int = 100, newest: bool = False) -> tuple[AuditLine, ...]:
+        with self._read() as db:
+            return tuple(audit.read(db, after, limit, newest))
+
+    def audit_mark(self) -> Mark:
+        """How far the log has come; kept elsewhere, it shows a log that was cut off."""
+        with self._read() as db:
+            return audit.head(db)
+
+    def verify_audit(self, known: Sequence[Mark] = ()) -> tuple[int, list[Finding]]:
+        """The number of lines, and everything in the database that is not what they say."""
+        from dure.adapters.store.verify import verify
+
+        with self._read() as db:
+            return verify(db, tuple(known))
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -294,7 +367,7 @@ class SqlStore:
             yield connection
 
     @contextmanager
-    def _write(self) -> Iterator[Connection]:
+    def _write(self, *, audited: bool = True) -> Iterator[Connection]:
         """A transaction of its own, or a step of the one that `together` has opened in this thread."""
         joined: Connection | None = getattr(self._joined, "connection", None)
         if joined is not None:
@@ -302,7 +375,16 @@ class SqlStore:
                 yield joined
             return
         with _translated(), self.engine.begin() as connection:
+            if audited:
+                audit.lock(connection)
             yield connection
+
+    def _owners(self, db: Connection, names: set[str]) -> dict[str, str]:
+        """Whose the workloads of these names are now."""
+        if not names:
+            return {}
+        query = select(t.workloads.c.name, t.workloads.c.tenant).where(t.workloads.c.ended == 0)
+        return {row.name: row.tenant for row in db.execute(query.where(t.workloads.c.name.in_(sorted(names))))}
 
     def _by_key(self, db: Connection, key: str) -> WorkloadRecord | None:
         joined = select(t.workloads).join(t.idempotency, t.idempotency.c.uid == t.workloads.c.uid)
@@ -314,16 +396,25 @@ class SqlStore:
         if newest != token:
             raise Conflict(f"another leader has taken over (token {newest}, ours {token})")
 
-    def _swap(self, db: Connection, change: Change) -> bool:
+    def _swap(self, db: Connection, change: Change) -> dict[str, object] | None:
+        """The columns as they are now; None when the record had moved on."""
         where = (t.workloads.c.uid == change.uid) & (t.workloads.c.version == change.version)
         values = {"version": change.version + 1, **status_row(change.status)}
-        return db.execute(t.workloads.update().where(where).values(**values)).rowcount == 1
+        swapped = db.execute(t.workloads.update().where(where).values(**values)).rowcount == 1
+        return values if swapped else None
 
-    def _append(self, db: Connection, entries: Sequence[JournalEntry], events: Sequence[Event]) -> None:
-        if entries:
-            db.execute(t.journal.insert(), [entry_row(entry) for entry in entries])
+    def _append(
+        self, db: Connection, entries: Sequence[JournalEntry], events: Sequence[Event]
+    ) -> list[dict[str, object]]:
+        """Answers the rows of the journal."""
+        rows = [entry_row(entry) for entry in entries]
+        if rows:
+            db.execute(t.journal.insert(), rows)
         if events:
             db.execute(t.events.insert(), [{"tenant": one.tenant, "body": encode(one)} for one in events])
+            if db.dialect.name == "postgresql":
+                db.exec_driver_sql(NOTIFY)
+        return rows
 
     def _wake(self) -> None:
         for listener in tuple(self._listeners):

@@ -132,3 +132,27 @@ lease = Table(
     Column("token", BigInteger, nullable=False),
     Column("until_s", Float, nullable=False),
 )
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+
+# One row: how far the log has come. Every writer locks it first.
+audit_head = Table(
+    "audit_head",
+    metadata,
+    Column("name", String(16), primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+)

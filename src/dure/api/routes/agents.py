@@ -12,14 +12,16 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
+from litestar.params import JSONBody, Parameter
 
+from dure.adapters.acting import acting
 from dure.api.answers import Name, one, plain
 from dure.api.service import service_of
 from dure.model.defrag import DefragWish
-from dure.model.errors import InvalidInput
-from dure.model.membership import Credential, JoinToken, Membership
+from dure.model.errors import InvalidInput, NotFound
+from dure.model.membership import AgentCertificate, Credential, JoinToken, Membership, SigningRequest
 from dure.model.report import Report
+from dure.model.who import agent
 from dure.plane import admission
 from dure.plane.members import LOOK_S, LocalPlane, tag_of
 
@@ -35,11 +37,25 @@ async def new_join_token(request: Request[Any, Any, Any], name: Name) -> Respons
     return plain(await asyncio.to_thread(admission.new_join_token, backend.store, backend.fleet(), name), status=201)
 
 
+@post("/v1/clusters/{name:str}/certificates", tags=["agents"])
+async def sign_certificate(
+    request: Request[Any, Any, Any], name: Name, data: JSONBody[SigningRequest]
+) -> Response[AgentCertificate]:
+    """Sign the key of this cluster's agent for the gRPC port; its own name in the request does not count."""
+    service = service_of(request)
+    if service.authority is None:
+        raise NotFound("this Dure has no authority of its own", remedy="Start it with --tls.")
+    admission.check_member(service.backend.fleet(), name)
+    made = await asyncio.to_thread(service.authority.sign_agent, data.request, name)
+    return plain(AgentCertificate(name, made, service.authority.bundle.read_text()), status=201)
+
+
 @post("/v1/agents/{name:str}/join", tags=["agents"])
 async def join(request: Request[Any, Any, Any], name: Name) -> Response[Credential]:
     """Exchange the one-time token for the agent's own credential."""
     store = service_of(request).backend.store
-    return plain(await asyncio.to_thread(admission.redeem, store, name, _secret(request)), status=201)
+    with acting(agent(name), "Join"):
+        return plain(await asyncio.to_thread(admission.redeem, store, name, _secret(request)), status=201)
 
 
 @get("/v1/agents/{name:str}/membership", tags=["agents"])
@@ -99,11 +115,20 @@ async def write_report(request: Request[Any, Any, Any], name: Name) -> None:
     except msgspec.MsgspecError as error:
         raise InvalidInput(f"this is not a report: {error}") from error
     admission.check_report(report, name)
-    await asyncio.to_thread(LocalPlane(store).write_report, report)
+    with acting(agent(name), "Report"):
+        await asyncio.to_thread(LocalPlane(store).write_report, report)
 
 
 def _secret(request: Request[Any, Any, Any]) -> str:
     return admission.bearer(request.headers.get("authorization", ""))
 
 
-HANDLERS: list[HTTPRouteHandler] = [new_join_token, join, fetch_membership, fetch_desired, fetch_wish, write_report]
+HANDLERS: list[HTTPRouteHandler] = [
+    new_join_token,
+    sign_certificate,
+    join,
+    fetch_membership,
+    fetch_desired,
+    fetch_wish,
+    write_report,
+]

@@ -12,6 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
 from dure.api.answers import NameFilter, Page, plain
+from dure.api.caller import who_of
 from dure.api.service import service_of
 from dure.model.errors import InvalidInput
 from dure.model.units import DAY_S, Grams, Micros
@@ -44,7 +45,7 @@ async def list_charges(
             tuple(
                 ChargeRow(_day(one.day).isoformat(), one.tenant, one.cluster, one.micros, one.carbon_mg / 1000)
                 for one in found
-                if tenant is None or one.tenant == tenant
+                if who_of(request).sees(one.tenant) and tenant in (None, one.tenant)
             )
         )
     )

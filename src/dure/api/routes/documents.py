@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from dure.api.answers import Name, one, plain
 from dure.api.apply import apply, diff
+from dure.api.caller import who_of
 from dure.api.documents import DOCUMENTS_BODY, documented, read_documents
 from dure.api.routes.workloads import Key
 from dure.api.service import service_of
@@ -24,7 +25,7 @@ async def apply_documents(request: Request[Any, Any, Any], key: Key = "") -> Res
     """Create or change tenants and policies, submit workloads. The same documents again change nothing."""
     backend = service_of(request).backend
     documents = await read_documents(request, backend)
-    return plain(await asyncio.to_thread(apply, backend, documents, key))
+    return plain(await asyncio.to_thread(apply, backend, documents, key, who_of(request)))
 
 
 @post("/v1/diff", tags=["documents"], status_code=200, operation_class=documented(DOCUMENTS_BODY))
@@ -32,7 +33,7 @@ async def diff_documents(request: Request[Any, Any, Any]) -> Response[Applied]:
     """What `/v1/apply` would do with these documents. Nothing is changed."""
     backend = service_of(request).backend
     documents = await read_documents(request, backend)
-    return plain(await asyncio.to_thread(diff, backend, documents))
+    return plain(await asyncio.to_thread(diff, backend, documents, who_of(request)))
 
 
 @get("/v1/schemas/{kind:str}", tags=["documents"], sync_to_thread=False)

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery
 
 from dure.api.answers import NameFilter, plain
+from dure.api.caller import who_of
 from dure.api.routes.ledger import postings
 from dure.api.service import service_of
 from dure.api.sheet import CSV, sheet
@@ -35,7 +36,7 @@ async def fetch_focus(
 ) -> Response[str]:
     """The ledger in the FinOps FOCUS format (1.0), as CSV: one row for each hour and line."""
     service = service_of(request)
-    found = await asyncio.to_thread(postings, service, *bounds(service, since_s, until_s), tenant)
+    found = await asyncio.to_thread(postings, service, who_of(request), *bounds(service, since_s, until_s), tenant)
     fleet = service.backend.fleet()
     regions = {one.info.name: one.info.region for one in fleet.clusters}
     return sheet(focus_rows(found, fleet.name, fleet.currency, regions), "focus", COLUMNS)
@@ -53,7 +54,7 @@ async def fetch_allocation(
     """Allocations as OpenCost's API tells them, for tools that read it. A tenant is a namespace."""
     service = service_of(request)
     begin_s, end_s = window_of(window, service.backend.now())
-    found = await asyncio.to_thread(postings, service, begin_s, end_s)
+    found = await asyncio.to_thread(postings, service, who_of(request), begin_s, end_s)
     fields = [part for part in aggregate.split(",") if part]
     size_s = end_s - begin_s if accumulate or not step else duration_s(step)
     sets = []

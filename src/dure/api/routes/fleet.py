@@ -14,7 +14,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery
 
 from dure.api.answers import After, Limit, Name, NameFilter, Page, one, page, plain
-from dure.api.service import service_of
+from dure.api.caller import who_of
+from dure.api.seen import cluster_for, device_for, own_records, status_for
+from dure.api.service import Service, service_of
 from dure.model.accelerator import AcceleratorProfile
 from dure.model.answer import ClusterStatus, FleetStatus, PoolStatus
 from dure.model.errors import NotFound
@@ -22,7 +24,10 @@ from dure.model.policy import Policy
 from dure.model.report import DeviceView
 from dure.model.sample import Point, Sample
 from dure.model.tenant import Tenant
+from dure.model.units import DAY_S
 from dure.model.weights import HISTORY_SETTING, WeightHistory, Weights
+from dure.model.who import Who
+from dure.watch.foreign import SIGNALS, layer_of
 from dure.watch.history import SERIES
 
 Item = TypeVar("Item", ClusterStatus, Tenant, Policy, AcceleratorProfile)
@@ -31,12 +36,17 @@ Item = TypeVar("Item", ClusterStatus, Tenant, Policy, AcceleratorProfile)
 @get("/v1/status", tags=["fleet"])
 async def fetch_status(request: Request[Any, Any, Any]) -> Response[FleetStatus]:
     """The whole fleet at this moment: is it well, what does it cost, what runs and waits."""
-    return plain(await asyncio.to_thread(service_of(request).pulse.status))
+    return plain(await asyncio.to_thread(_status, service_of(request), who_of(request)))
 
 
 @get("/v1/history", tags=["fleet"], sync_to_thread=False)
 def fetch_history(request: Request[Any, Any, Any], since_s: FromQuery[float] = 0.0) -> Response[Page[Point]]:
-    """The headline figures, oldest first, for the dashboard's charts. A long past comes in coarser steps."""
+    """The headline figures of the whole fleet, oldest first. A long past comes in coarser steps.
+
+    Nothing for who belongs to a tenant.
+    """
+    if who_of(request).tenants is not None:
+        return plain(Page(()))
     return plain(Page(service_of(request).pulse.history(since_s)))
 
 
@@ -47,9 +57,12 @@ async def fetch_series(
     since_s: FromQuery[float] = 0.0,
     until_s: FromQuery[float | None] = None,
 ) -> Response[Page[Sample]]:
-    """One series over time, by labels and then by time: use and price of each pool, cost of each cluster."""
-    if name not in SERIES:
-        close = difflib.get_close_matches(name, SERIES, n=1)
+    """One series over time, by labels and then by time: use and price of each pool, cost of each cluster.
+
+    Also what was scraped: of devices (`dure_device_*`), servings (`dure_serving_*`), clusters (`dure_kube_*`).
+    """
+    if name not in SERIES and layer_of(name) is None:
+        close = difflib.get_close_matches(name, (*SERIES, *SIGNALS), n=1)
         known = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(SERIES)}."
         raise NotFound(f"no series '{name}'", remedy=known)
     end_s = math.inf if until_s is None else until_s
@@ -96,7 +109,7 @@ async def list_devices(
     """Every device as its cluster last reported it, with the slices that are held and by whom."""
     reports = await asyncio.to_thread(service_of(request).backend.store.list_reports)
     devices = [
-        msgspec.structs.replace(device, cluster=report.cluster)
+        device_for(msgspec.structs.replace(device, cluster=report.cluster), who_of(request))
         for report in reports
         if cluster in (None, report.cluster)
         for device in report.devices
@@ -121,14 +134,13 @@ def fetch_class(request: Request[Any, Any, Any], name: Name) -> Response[Acceler
 async def list_tenants(
     request: Request[Any, Any, Any], limit: Limit = 100, after: After = None
 ) -> Response[Page[Tenant]]:
-    tenants = await asyncio.to_thread(service_of(request).backend.store.list_tenants)
+    tenants = await _tenants(request)
     return page(tenants, limit, after, lambda tenant: tenant.name)
 
 
 @get("/v1/tenants/{name:str}", tags=["fleet"])
 async def fetch_tenant(request: Request[Any, Any, Any], name: Name) -> Response[Tenant]:
-    tenants = await asyncio.to_thread(service_of(request).backend.store.list_tenants)
-    return one(request, _named("tenant", name, tenants))
+    return one(request, _named("tenant", name, await _tenants(request)))
 
 
 @get("/v1/policies", tags=["fleet"])
@@ -146,8 +158,27 @@ async def fetch_policy(request: Request[Any, Any, Any], name: Name) -> Response[
     return one(request, _named("policy", name, policies))
 
 
+def _status(service: Service, who: Who) -> FleetStatus:
+    status = service.pulse.status()
+    if who.tenants is None:
+        return status
+    store = service.backend.store
+    charges = store.list_charges(0, int(status.now_s // DAY_S) + 1)
+    return status_for(status, who, own_records(store, who), [one for one in charges if who.sees(one.tenant)])
+
+
 async def _clusters(request: Request[Any, Any, Any]) -> tuple[ClusterStatus, ...]:
-    return (await asyncio.to_thread(service_of(request).pulse.status)).clusters
+    service, who = service_of(request), who_of(request)
+    status = await asyncio.to_thread(service.pulse.status)
+    if who.tenants is None:
+        return status.clusters
+    records = await asyncio.to_thread(own_records, service.backend.store, who, ended=False)
+    return tuple(cluster_for(one, who, records) for one in status.clusters)
+
+
+async def _tenants(request: Request[Any, Any, Any]) -> list[Tenant]:
+    tenants = await asyncio.to_thread(service_of(request).backend.store.list_tenants)
+    return [one for one in tenants if who_of(request).sees(one.name)]
 
 
 def _classes(request: Request[Any, Any, Any]) -> list[AcceleratorProfile]:

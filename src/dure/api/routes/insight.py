@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery
 
 from dure.api.answers import Name, NameFilter, Page, plain
+from dure.api.caller import who_of
 from dure.api.insight import FORESEEN, Foreseen, ServiceBudget
 from dure.api.service import service_of
 from dure.api.sheet import CSV, sheet
@@ -88,7 +89,8 @@ async def _anomalies(request: Request[Any, Any, Any], since_s: float) -> tuple[A
 
 async def _budgets(request: Request[Any, Any, Any], tenant: str | None) -> tuple[ServiceBudget, ...]:
     found = await asyncio.to_thread(service_of(request).insight.budgets)
-    return tuple(one for one in found if tenant in (None, one.tenant))
+    who = who_of(request)
+    return tuple(one for one in found if who.sees(one.tenant) and tenant in (None, one.tenant))
 
 
 async def _foreseen(request: Request[Any, Any, Any], name: str) -> Foreseen:

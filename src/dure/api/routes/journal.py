@@ -14,6 +14,8 @@ from litestar.params import FromQuery, QueryParameter
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from dure.api.answers import Limit, NameFilter, Page, plain
+from dure.api.caller import who_of
+from dure.api.seen import entries_for
 from dure.api.service import service_of
 from dure.model.decision import JournalEntry
 from dure.model.event import Event
@@ -39,7 +41,8 @@ async def list_decisions(
     store = service_of(request).backend.store
     entries = await asyncio.to_thread(store.list_journal, workload=workload, after=after, limit=limit, newest=newest)
     following = str(entries[-1].seq) if len(entries) == limit else None
-    return plain(Page(tuple(entry for entry in entries if tenant in (None, entry.tenant)), following))
+    seen = entries_for(entries, who_of(request))
+    return plain(Page(tuple(entry for entry in seen if tenant in (None, entry.tenant)), following))
 
 
 @get(
@@ -61,12 +64,14 @@ async def list_events(
     newest: FromQuery[bool] = False,
 ) -> Response[Page[Event]]:
     """Events, oldest first. As a stream they begin after `Last-Event-ID` or `after`, else with the next one."""
-    service = service_of(request)
+    service, who = service_of(request), who_of(request)
     if EVENT_STREAM in request.headers.get("accept", ""):
-        return EventStream(service.stream.frames(_resume(request, after)))
+        return EventStream(service.stream.frames(_resume(request, after), who))
     events = await asyncio.to_thread(service.backend.store.list_events, after=after or 0, limit=limit, newest=newest)
     following = str(events[-1].seq) if len(events) == limit else None
-    return plain(Page(tuple(event for event in events if tenant in (None, event.tenant)), following))
+    return plain(
+        Page(tuple(event for event in events if who.sees(event.tenant) and tenant in (None, event.tenant)), following)
+    )
 
 
 HANDLERS: list[HTTPRouteHandler] = [list_decisions, list_events]

@@ -13,12 +13,14 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
 from dure.api.answers import NameFilter, Page, plain
+from dure.api.caller import who_of
 from dure.api.service import Service, service_of
 from dure.api.sheet import CSV, sheet
 from dure.api.window import Since, Until, window
 from dure.model.errors import InvalidInput
 from dure.model.posting import Account, Posting, added
 from dure.model.units import HOUR_S, Grams, Instant, Micros
+from dure.model.who import Who
 from dure.watch.books import imbalances
 from dure.watch.waste import Waste, waste
 
@@ -64,7 +66,8 @@ async def fetch_ledger(
     """Where the money and the carbon went. Both sides stand on it: leave out the account `paid` before you add up."""
     service, fields = service_of(request), fields_of(by)
     begin_s, end_s = window(service, since_s, until_s)
-    found = await asyncio.to_thread(postings, service, begin_s, end_s, tenant, cluster)
+    who = who_of(request)
+    found = await asyncio.to_thread(postings, service, who, begin_s, end_s, tenant, cluster)
     groups = Counter[str]()
     for one in found:
         groups[one.account.group] += one.micros
@@ -78,7 +81,7 @@ async def fetch_ledger(
             idle_micros=groups["idle"],
             overhead_micros=groups["overhead"],
             # One tenant's lines have no other side.
-            imbalances=0 if tenant else len(imbalances(found)),
+            imbalances=0 if tenant or who.tenants is not None else len(imbalances(found)),
             items=_rows(found, fields),
         )
     )
@@ -93,8 +96,8 @@ async def ledger_sheet(
     tenant: NameFilter = None,
     cluster: NameFilter = None,
 ) -> Response[str]:
-    service, fields = service_of(request), fields_of(by)
-    found = await asyncio.to_thread(postings, service, *window(service, since_s, until_s), tenant, cluster)
+    service, fields, who = service_of(request), fields_of(by), who_of(request)
+    found = await asyncio.to_thread(postings, service, who, *window(service, since_s, until_s), tenant, cluster)
     return sheet([{**row.by, **_figures(row)} for row in _rows(found, fields)], "ledger", fields)
 
 
@@ -103,14 +106,12 @@ async def list_waste(
     request: Request[Any, Any, Any], since_s: Since = None, until_s: Until = None
 ) -> Response[Page[Waste]]:
     """What was paid for and used by nobody, by pool and cause, the dearest first, with what to do about it."""
-    service = service_of(request)
-    return plain(Page(waste(await asyncio.to_thread(postings, service, *window(service, since_s, until_s)))))
+    return plain(Page(await _waste(request, since_s, until_s)))
 
 
 @get("/v1/waste.csv", tags=["ledger"], media_type=CSV)
 async def waste_sheet(request: Request[Any, Any, Any], since_s: Since = None, until_s: Until = None) -> Response[str]:
-    service = service_of(request)
-    return sheet(waste(await asyncio.to_thread(postings, service, *window(service, since_s, until_s))), "waste")
+    return sheet(await _waste(request, since_s, until_s), "waste")
 
 
 HANDLERS: list[HTTPRouteHandler] = [fetch_ledger, ledger_sheet, list_waste, waste_sheet]
@@ -124,11 +125,26 @@ def fields_of(by: str) -> tuple[str, ...]:
     return fields
 
 
+async def _waste(
+    request: Request[Any, Any, Any], since_s: Instant | None, until_s: Instant | None
+) -> tuple[Waste, ...]:
+    service = service_of(request)
+    bounds = window(service, since_s, until_s)
+    return waste(await asyncio.to_thread(postings, service, who_of(request), *bounds))
+
+
 def postings(
-    service: Service, begin_s: Instant, end_s: Instant, tenant: str | None = None, cluster: str | None = None
+    service: Service,
+    who: Who,
+    begin_s: Instant,
+    end_s: Instant,
+    tenant: str | None = None,
+    cluster: str | None = None,
 ) -> tuple[Posting, ...]:
+    """Of the caller's tenants; what nobody used is shown to who stands above tenants only."""
     until_hour = int(-(-end_s // HOUR_S))
-    return service.backend.store.list_ledger(int(begin_s // HOUR_S), until_hour, tenant=tenant, cluster=cluster)
+    found = service.backend.store.list_ledger(int(begin_s // HOUR_S), until_hour, tenant=tenant, cluster=cluster)
+    return found if who.tenants is None else tuple(one for one in found if who.sees(one.tenant))
 
 
 def _rows(found: tuple[Posting, ...], fields: tuple[str, ...]) -> tuple[LedgerRow, ...]:

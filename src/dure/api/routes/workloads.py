@@ -10,9 +10,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery, HeaderParameter
 
 from dure.api.answers import After, Limit, Name, NameFilter, Page, check_match, one, page, plain
+from dure.api.caller import who_of
 from dure.api.documents import WORKLOAD_BODY, documented, read_workload
+from dure.api.seen import check_tenant, fetch_own, own_records, submit_own, why_for
 from dure.api.service import service_of
 from dure.model.answer import Plan, Why
+from dure.model.tenant import Role
 from dure.model.workload import Phase, WorkloadRecord
 
 Key = Annotated[
@@ -42,7 +45,9 @@ async def list_workloads(
 ) -> Response[Page[WorkloadRecord]]:
     """Workloads by submission. `ended=false` leaves out those that are over."""
     store = service_of(request).backend.store
-    records = await asyncio.to_thread(store.list_workloads, ended=ended, tenant=tenant)
+    records = await asyncio.to_thread(own_records, store, who_of(request), ended=ended)
+    if tenant is not None:
+        records = tuple(record for record in records if record.spec.tenant == tenant)
     if phase is not None:
         records = tuple(record for record in records if record.status.phase is phase)
     return page(records, limit, after, lambda record: record.uid)
@@ -51,14 +56,16 @@ async def list_workloads(
 @get("/v1/workloads/{name:str}", tags=["workloads"], sync_to_thread=False)
 def fetch_workload(request: Request[Any, Any, Any], name: Name) -> Response[WorkloadRecord]:
     """One workload; the newest when a name was used again."""
-    record = service_of(request).backend.store.fetch_workload(name)
+    record = fetch_own(service_of(request).backend.store, who_of(request), name)
     return one(request, record, tag_of(record))
 
 
 @get("/v1/workloads/{name:str}/why", tags=["workloads"])
 async def explain_workload(request: Request[Any, Any, Any], name: Name) -> Response[Why]:
     """Why it waits or runs where it does, with the numbers that decided it."""
-    return plain(await asyncio.to_thread(service_of(request).backend.why, name))
+    backend, who = service_of(request).backend, who_of(request)
+    await asyncio.to_thread(fetch_own, backend.store, who, name)
+    return plain(why_for(await asyncio.to_thread(backend.why, name), who))
 
 
 @post("/v1/workloads", tags=["workloads"], operation_class=documented(WORKLOAD_BODY))
@@ -66,7 +73,8 @@ async def submit_workload(request: Request[Any, Any, Any], key: Key = "") -> Res
     """Submit a workload: a document of kind Workload, as JSON or YAML."""
     backend = service_of(request).backend
     workload = await read_workload(request, backend)
-    record = await asyncio.to_thread(backend.submit, workload, key)
+    check_tenant(who_of(request), workload.tenant, Role.SUBMITTER)
+    record = await asyncio.to_thread(submit_own, backend, workload, key, who_of(request))
     return one(request, record, tag_of(record), status=201, location=f"/v1/workloads/{record.name}")
 
 
@@ -74,15 +82,19 @@ async def submit_workload(request: Request[Any, Any, Any], key: Key = "") -> Res
 async def plan_workload(request: Request[Any, Any, Any]) -> Response[Plan]:
     """What would happen if this workload were submitted now, and what it would cost. Nothing is changed."""
     backend = service_of(request).backend
-    return plain(await asyncio.to_thread(backend.plan, await read_workload(request, backend)))
+    workload = await read_workload(request, backend)
+    check_tenant(who_of(request), workload.tenant, Role.VIEWER)
+    return plain(await asyncio.to_thread(backend.plan, workload))
 
 
 @delete("/v1/workloads/{name:str}", tags=["workloads"], status_code=200)
 async def cancel_workload(request: Request[Any, Any, Any], name: Name) -> Response[WorkloadRecord]:
     """Cancel a workload. With `If-Match` only if it is still at that version."""
     backend = service_of(request).backend
+    known = await asyncio.to_thread(fetch_own, backend.store, who_of(request), name)
+    check_tenant(who_of(request), known.spec.tenant, Role.SUBMITTER)
     if "if-match" in request.headers:
-        check_match(request, tag_of(await asyncio.to_thread(backend.store.fetch_workload, name)))
+        check_match(request, tag_of(known))
     record = await asyncio.to_thread(backend.cancel, name)
     return one(request, record, tag_of(record))
 

@@ -1,79 +1,42 @@
-"""Grafana dashboards as ConfigMaps that Grafana's sidecar picks up by label."""
+"""Grafana dashboards as ConfigMaps that Grafana's sidecar picks up by label; what they show is in `panels`."""
 
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from dure.manifest.document import Json
+from dure.manifest.render.panels import BOARDS, Board, Panel
 from dure.manifest.render.setting import MONITORING, Setting, made
 
 
-class Panel(NamedTuple):
-    title: str
-    description: str
-    unit: str
-    expr: str
-    legend: str
-
-
-_DEVICES = (
-    Panel("Time with a kernel running", "Not how full the device is.", "percent",
-          "avg by (namespace, pod) (DCGM_FI_DEV_GPU_UTIL{namespace=~\"$namespace\"})", "{{namespace}}/{{pod}}"),
-    Panel("Tensor cores active", "How much of the compute is used.", "percentunit",
-          "avg by (namespace, pod) (DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{namespace=~\"$namespace\"})",
-          "{{namespace}}/{{pod}}"),
-    Panel("Memory bandwidth active", "Decoding is bound by it.", "percentunit",
-          "avg by (namespace, pod) (DCGM_FI_PROF_DRAM_ACTIVE{namespace=~\"$namespace\"})", "{{namespace}}/{{pod}}"),
-    Panel("Frame buffer used", "In MiB, as the exporter gives it.", "mbytes",
-          "sum by (namespace, pod) (DCGM_FI_DEV_FB_USED{namespace=~\"$namespace\"})", "{{namespace}}/{{pod}}"),
-    Panel("Power", "Per node.", "watt", "sum by (Hostname) (DCGM_FI_DEV_POWER_USAGE)", "{{Hostname}}"),
-    Panel("Temperature", "Hottest device of each node.", "celsius",
-          "max by (Hostname) (DCGM_FI_DEV_GPU_TEMP)", "{{Hostname}}"),
-)  # fmt: skip
-_SERVING = (
-    Panel("Requests waiting", "The signal that replicas follow.", "short",
-          "sum by (namespace, pod) (vllm:num_requests_waiting{namespace=~\"$namespace\"})", "{{namespace}}/{{pod}}"),
-    Panel("Requests running", "In one batch.", "short",
-          "sum by (namespace, pod) (vllm:num_requests_running{namespace=~\"$namespace\"})", "{{namespace}}/{{pod}}"),
-    Panel("KV cache", "Full means preemption.", "percentunit",
-          "max by (namespace, pod) (vllm:kv_cache_usage_perc{namespace=~\"$namespace\"})", "{{namespace}}/{{pod}}"),
-    Panel("Time to first token, p95", "Over all pods of a namespace.", "s",
-          "histogram_quantile(0.95, sum by (le, namespace) (rate(vllm:time_to_first_token_seconds_bucket"
-          "{namespace=~\"$namespace\"}[$__rate_interval])))", "{{namespace}}"),
-)  # fmt: skip
-
-
 def dashboard_objects(setting: Setting) -> list[Json]:
-    boards: list[tuple[str, str, tuple[Panel, ...], str]] = [
-        ("dure-serving", "Dure: serving", _SERVING, "vllm:num_requests_running")
-    ]
-    if setting.has_nvidia:
-        boards.append(("dure-devices", "Dure: devices", _DEVICES, "DCGM_FI_DEV_GPU_UTIL"))
-    return [
-        made(
-            "v1", "ConfigMap", name, MONITORING, {"grafana_dashboard": "1"},
-            data={f"{name}.json": json.dumps(_board(name, title, panels, metric), indent=1)},
-        )
-        for name, title, panels, metric in boards
-    ]  # fmt: skip
+    """Boards of which the cluster has at least one panel; panels whose figures it has not are left out."""
+    here = {"dure", "vllm", *(("dcgm",) if setting.has_nvidia else ())}
+    found = []
+    for board in BOARDS:
+        panels = [panel for panel in board.panels if panel.needs in here]
+        if panels:
+            data = {f"{board.name}.json": json.dumps(board_json(board, panels), indent=1)}
+            found.append(made("v1", "ConfigMap", board.name, MONITORING, {"grafana_dashboard": "1"}, data=data))
+    return found
 
 
-def _board(name: str, title: str, panels: tuple[Panel, ...], metric: str) -> Json:
+def board_json(board: Board, panels: Sequence[Panel]) -> Json:
     source = {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"}
-    namespace = {
-        "name": "namespace", "type": "query", "label": "Namespace", "multi": True, "includeAll": True,
-        "datasource": {"type": "prometheus", "uid": "${datasource}"},
-        "query": f"label_values({metric}, namespace)", "refresh": 2,
+    narrowed = {
+        "name": board.variable, "type": "query", "label": board.variable.capitalize(), "multi": True,
+        "includeAll": True, "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "query": f"label_values({board.metric}, {board.variable})", "refresh": 2,
     }  # fmt: skip
     return {
-        "uid": name,
-        "title": title,
+        "uid": board.name,
+        "title": board.title,
         "schemaVersion": 39,
         "editable": False,
         "refresh": "30s",
         "time": {"from": "now-6h", "to": "now"},
-        "templating": {"list": [source, namespace]},
+        "templating": {"list": [source, narrowed]},
         "panels": [_panel(index, panel) for index, panel in enumerate(panels)],
     }
 

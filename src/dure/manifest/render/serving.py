@@ -1,4 +1,4 @@
-"""Serving workloads for clusters that Kubernetes' own scheduler runs: Deployment, Service, budget, autoscaler.
+"""Serving workloads for clusters that Kubernetes' own scheduler runs: Deployment, Service, budget, scaler, monitor.
 
 Where Dure's agent runs, it makes these itself; here they are for people who use the rest of the stack alone.
 """
@@ -61,7 +61,19 @@ def _serving(setting: Setting, workload: Workload, pool: PoolSpec) -> list[Json]
         named = [{"name": port.get("name", "http"), "port": port["containerPort"]} for port in ports[:1]]
         service = {"selector": chosen, "ports": named}
         objects.insert(1, made("v1", "Service", workload.name, namespace, labels, spec=service))
+        objects.append(pod_monitor(setting, workload, namespace, labels, ports[0]))
     return objects
+
+
+def pod_monitor(setting: Setting, workload: Workload, namespace: str, labels: dict[str, str], port: Json) -> Json:
+    """What the autoscaler's query reads: the engine's own metrics, with the names of namespace and pod on them."""
+    where = {"port": port["name"]} if "name" in port else {"portNumber": port["containerPort"]}
+    spec = {
+        "selector": {"matchLabels": {"app.kubernetes.io/name": workload.name}},
+        "podMetricsEndpoints": [{**where, "path": "/metrics", "interval": "5s", "scrapeTimeout": "4s"}],
+    }
+    shown = {**labels, "release": setting.release}
+    return made("monitoring.coreos.com/v1", "PodMonitor", workload.name, namespace, shown, spec=spec)
 
 
 def pod_template(setting: Setting, workload: Workload, pool: PoolSpec, labels: dict[str, str]) -> Json:

@@ -236,7 +236,7 @@ class Pane {
   explain(device, share) {
     const parts = cuts(device);
     const hit = parts.find((cut) => share >= cut.from && share <= cut.to) ?? parts[0];
-    if (hit) this.actions.explain(hit.workload);
+    if (hit?.workload) this.actions.explain(hit.workload);
   }
 
   move(index) {

@@ -1,0 +1,173 @@
+"""An authority of one's own in a folder: certificates for the API and for agents, made and renewed without asking.
+
+For a quick start and for installations without an authority; `dure up --tls` uses it. Keys are P-256, files of keys
+are readable by their owner alone. After `rotate` the old authority is trusted beside the new one until it ends, so
+that clients with the old bundle and servers with old certificates still meet.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from dure.model.errors import InvalidInput
+
+AUTHORITY_DAYS = 3650
+LEAF_DAYS = 90
+# Renewed when this share of its life is left.
+LEFT = 1 / 3
+# Clocks of two machines differ.
+SKEW = dt.timedelta(minutes=10)
+
+
+class Pair(NamedTuple):
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    def __init__(self, folder: Path, now: dt.datetime | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder = folder
+        self.bundle = folder / "ca.crt"
+        self._key_file = folder / "ca.key"
+        if not self._key_file.exists():
+            self._make(now or _now(), [])
+
+    def rotate(self, now: dt.datetime | None = None) -> None:
+        """A new authority; those before it stay in the bundle while they are valid."""
+        moment = now or _now()
+        self._make(moment, [one for one in self._trusted() if one.not_valid_after_utc > moment])
+
+    def server(self, hosts: Iterable[str], now: dt.datetime | None = None) -> tuple[Pair, bool]:
+        """A certificate for these names and addresses, and whether it had to be made anew."""
+        moment, pair = now or _now(), Pair(self.folder / "server.crt", self.folder / "server.key")
+        wanted = sorted({*hosts, "localhost", "127.0.0.1", "::1"})
+        if self._fine(pair, wanted, moment):
+            return pair, False
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = x509.SubjectAlternativeName([_host(host) for host in wanted])
+        made = self._sign("dure", key.public_key(), ExtendedKeyUsageOID.SERVER_AUTH, names, moment)
+        # The key first: a server that reads between the two finds an old pair or none that fits, and tries again.
+        _write(pair.key, _pem_of(key), 0o600)
+        _write(pair.certificate, made, 0o644)
+        return pair, True
+
+    def sign_agent(self, request: str, cluster: str, now: dt.datetime | None = None) -> str:
+        """A client certificate for the key of a signing request; whatever name it asks for, it gets the cluster's."""
+        try:
+            asked = x509.load_pem_x509_csr(request.encode())
+            key = asked.public_key()
+        except (ValueError, TypeError) as error:
+            raise InvalidInput("this is not a certificate signing request in PEM") from error
+        if not asked.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
+            raise InvalidInput("the signing request is not signed by its own key, or that is not an EC key")
+        made = self._sign(cluster, key, ExtendedKeyUsageOID.CLIENT_AUTH, None, now or _now())
+        return made.decode()
+
+    def _make(self, now: dt.datetime, others: list[x509.Certificate]) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _name(f"Dure authority {now:%Y-%m-%d %H:%M:%S}")
+        lasts = dt.timedelta(days=AUTHORITY_DAYS)
+        certificate = (
+            _builder(name, name, key.public_key(), now, lasts)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        _write(self.bundle, b"".join(map(_pem, [certificate, *others])), 0o644)
+        _write(self._key_file, _pem_of(key), 0o600)
+
+    def _sign(
+        self,
+        subject: str,
+        key: ec.EllipticCurvePublicKey,
+        usage: x509.ObjectIdentifier,
+        names: x509.SubjectAlternativeName | None,
+        now: dt.datetime,
+    ) -> bytes:
+        own = self._trusted()[0]
+        builder = _builder(_name(subject), own.subject, key, now, dt.timedelta(days=LEAF_DAYS))
+        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        if names is not None:
+            builder = builder.add_extension(names, critical=False)
+        signer = serialization.load_pem_private_key(self._key_file.read_bytes(), None)
+        assert isinstance(signer, ec.EllipticCurvePrivateKey)
+        return _pem(builder.sign(signer, hashes.SHA256()))
+
+    def _fine(self, pair: Pair, hosts: list[str], now: dt.datetime) -> bool:
+        try:
+            known = x509.load_pem_x509_certificate(pair.certificate.read_bytes())
+            known.verify_directly_issued_by(self._trusted()[0])
+            names = known.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (OSError, ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+            return False
+        left = (known.not_valid_after_utc - now) / dt.timedelta(days=LEAF_DAYS)
+        return pair.key.exists() and left > LEFT and set(names) == {_host(host) for host in hosts}
+
+    def _trusted(self) -> list[x509.Certificate]:
+        return x509.load_pem_x509_certificates(self.bundle.read_bytes())
+
+
+def signing_request(name: str) -> tuple[str, str]:
+    """A new key and a request to sign it, both in PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(_name(name)).sign(key, hashes.SHA256())
+    return _pem_of(key).decode(), request.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: dt.datetime, lasts: dt.timedelta
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + lasts)
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    """Whole or not at all, and never for a moment readable by others."""
+    beside = path.with_suffix(path.suffix + ".new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    beside.replace(path)
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

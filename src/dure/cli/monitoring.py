@@ -1,0 +1,90 @@
+"""Options of `dure up` for metrics and notices: where samples are kept, whom to scrape, whom to tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dure.embedded.live import LiveFleet
+    from dure.model.answer import FleetStatus
+    from dure.ports import MetricsPort
+    from dure.watch.notices import Notice
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Wanted(NamedTuple):
+    """What the command line says of metrics."""
+
+    prometheus: str
+    scrape: tuple[str, ...]
+    notify: tuple[str, ...] = ()
+
+
+def monitoring_options(command: Command) -> Command:
+    prometheus = click.option(
+        "--prometheus", default="", envvar="DURE_PROMETHEUS", metavar="URL",
+        help="Keep samples in this Prometheus instead of the state folder; needs --speed 1.",
+    )  # fmt: skip
+    scrape = click.option(
+        "--scrape", multiple=True, metavar="URL", help="Read an exporter's metrics every 15 s; may be repeated."
+    )
+    notify = click.option(
+        "--notify", multiple=True, metavar="ADDRESS",
+        help="Tell troubles to https://..., slack+https://... or smtp://HOST/READER; may be repeated.",
+    )  # fmt: skip
+    return prometheus(scrape(notify(command)))
+
+
+@contextmanager
+def telling(wanted: Wanted, live: LiveFleet, status: Callable[[], FleetStatus], state: Path) -> Iterator[None]:
+    """Notices go out while the block lasts, if somebody wants them."""
+    if not wanted.notify:
+        yield
+        return
+    from dure.adapters.notify.channels import channel_of
+    from dure.adapters.notify.notifier import Notifier
+    from dure.adapters.notify.outbox import Outbox
+    from dure.cli.notify import FILE
+    from dure.plane.bursting import risks_of
+    from dure.watch.notices import Risky, notices_of
+
+    def look() -> tuple[Notice, ...]:
+        risks = [Risky(one.tenant, one.workload, one.late, one.risk) for one in risks_of(live.store)]
+        return notices_of(status(), risks)
+
+    channels = [channel_of(address) for address in wanted.notify]
+    notifier = Notifier(live.fleet.name, Outbox(state / FILE), channels, look, time.time)
+    notifier.start()
+    try:
+        yield
+    finally:
+        notifier.stop()
+
+
+@contextmanager
+def opened(wanted: Wanted, live: LiveFleet) -> Iterator[MetricsPort]:
+    """Where samples are kept, while the block lasts; scrapers run beside it."""
+    from dure.adapters.metrics.prometheus import PrometheusMetrics
+    from dure.adapters.metrics.scrape import Scraper
+
+    if wanted.prometheus and live.clock.speed != 1.0:
+        raise click.UsageError("--prometheus needs --speed 1: it refuses samples of the future.")
+    server = PrometheusMetrics(wanted.prometheus) if wanted.prometheus else None
+    kept: MetricsPort = server or live.samples
+    scraper = Scraper(wanted.scrape, kept, live.clock.now, time.monotonic) if wanted.scrape else None
+    try:
+        if scraper is not None:
+            scraper.start()
+        yield kept
+    finally:
+        if scraper is not None:
+            scraper.stop()
+        if server is not None:
+            server.close()

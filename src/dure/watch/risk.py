@@ -1,0 +1,181 @@
+"""Whether a serving's promise will be broken soon, said before it is.
+
+Two things are learnt from what was counted: how the late share grows with the load of a replica (isotonic means of
+load bins, extended along their last slope), and how the load will go (what earlier days did from this minute on,
+else its trend). Errors of past forecasts give the spread; the risk is the part of them at which the promise would
+be broken. Three layers meet here: `slowness` from hardware counters (a throttled device carries less), requests and
+replicas from software, `strictness` from what people said (their target moved). Called by the plane once a minute
+for each serving; the burst and the metrics use the answer. Pure; O(days) for each question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from dure.model.units import DAY_S, Instant, Seconds
+
+SLOT_S: Seconds = 300.0
+SLOTS = round(DAY_S / SLOT_S)
+
+
+class RiskSettings(msgspec.Struct, frozen=True):
+    """`horizon_s` is how long a new replica takes until it answers; the peak of `span_s` from there on counts."""
+
+    horizon_s: Seconds = 300.0
+    span_s: Seconds = 900.0
+    days: int = 7
+    trend_s: Seconds = 900.0
+    damp: float = 0.5
+    bin_width: float = 0.08
+    least_errors: int = 12
+    keep_errors: int = 288
+    forget: float = 0.97
+
+
+class Foreseen(msgspec.Struct, frozen=True):
+    """At the horizon: requests per second, the late share with as many replicas as now, and the risk (0 to 1)."""
+
+    rate_per_s: float
+    late: float
+    risk: float
+
+
+class _Bin(NamedTuple):
+    weight: float
+    late: float
+
+
+# Until own errors are known: a forecast may be a tenth off either way.
+_USUAL_ERRORS = (-0.1, -0.05, 0.0, 0.05, 0.1)
+_FLOOR = 1e-4
+
+
+class RiskBook:
+    """What is known of one serving. Mutable, but a pure function of what was fed to it."""
+
+    def __init__(self, settings: RiskSettings = RiskSettings()) -> None:  # noqa: B008  # frozen, so it may be shared
+        self._s = settings
+        self._recent: list[tuple[Instant, float]] = []
+        self._days: dict[int, dict[int, float]] = {}
+        self._bins: dict[int, _Bin] = {}
+        self._made: list[tuple[Instant, float]] = []
+        self._errors: list[float] = []
+
+    def feed(self, at_s: Instant, rate_per_s: float, late: float, ready: int, slowness: float = 1.0) -> None:
+        """What was counted up to `at_s`: requests per second, the part that was late, replicas that answered."""
+        self._recent = [one for one in self._recent if one[0] > at_s - self._s.trend_s] + [(at_s, rate_per_s)]
+        day, slot = int(at_s // DAY_S), int(at_s % DAY_S // SLOT_S)
+        slots = self._days.setdefault(day, {})
+        slots[slot] = max(slots.get(slot, 0.0), rate_per_s)
+        for old in [one for one in self._days if one < day - self._s.days]:
+            del self._days[old]
+        if ready > 0 and rate_per_s > 0.0:
+            self._learn(rate_per_s * slowness / ready, late)
+        self._score(at_s, rate_per_s)
+
+    def foresee(
+        self, now_s: Instant, ready: int, allowed: float, slowness: float = 1.0, strictness: float = 1.0
+    ) -> Foreseen | None:
+        """None while too little is known. `strictness` above 1 is a target that people tightened."""
+        if len(self._recent) < 3 or ready <= 0:
+            return None
+        rate = self._forecast(now_s)
+        self._made.append((now_s + self._s.horizon_s, rate))
+        load = rate * slowness * strictness / ready
+        errors: Sequence[float] = self._errors if len(self._errors) >= self._s.least_errors else _USUAL_ERRORS
+        broken = sum(self.late_at(load * (1.0 + error)) > allowed for error in errors)
+        return Foreseen(rate, self.late_at(load), broken / len(errors))
+
+    def replicas(self, rate_per_s: float, allowed: float, most: int, slowness: float = 1.0) -> int:
+        """The smallest number with which no more than `allowed` would be late; `most` if none is enough."""
+        fitting = (n for n in range(1, most) if self.late_at(rate_per_s * slowness / n) <= allowed)
+        return next(fitting, most)
+
+    def late_at(self, load: float) -> float:
+        """The late share at this many requests per second and replica."""
+        if load <= 0.0 or not self._bins:
+            return 0.0
+        curve = self._curve()
+        at = math.log(load) / self._s.bin_width
+        if at <= curve[0][0]:
+            return curve[0][1]
+        for (low, low_late), (high, high_late) in pairwise(curve):
+            if at <= high:
+                return low_late + (high_late - low_late) * (at - low) / (high - low)
+        return _beyond(curve, at)
+
+    def _learn(self, load: float, late: float) -> None:
+        key = round(math.log(load) / self._s.bin_width)
+        weight, mean = self._bins.get(key, _Bin(0.0, 0.0))
+        weight *= self._s.forget
+        self._bins[key] = _Bin(weight + 1.0, (mean * weight + late) / (weight + 1.0))
+
+    def _curve(self) -> list[tuple[float, float]]:
+        """(bin, late share), never falling: neighbours that would fall are pooled."""
+        pooled: list[tuple[list[int], float, float]] = []
+        for key, (weight, late) in sorted(self._bins.items()):
+            keys = [key]
+            while pooled and pooled[-1][2] > late:
+                before, heavy, mean = pooled.pop()
+                late = (mean * heavy + late * weight) / (heavy + weight)
+                weight += heavy
+                keys = before + keys
+            pooled.append((keys, weight, late))
+        return [(float(key), late) for keys, _, late in pooled for key in keys]
+
+    def _forecast(self, now_s: Instant) -> float:
+        """The highest rate within the span after the horizon."""
+        now = self._recent[-1][1]
+        ahead = [now_s + self._s.horizon_s + k * SLOT_S for k in range(1 + int(self._s.span_s // SLOT_S))]
+        seasons = [ratio for day in self._days if (ratio := self._season(day, now_s, ahead)) is not None]
+        if seasons:
+            # The recent days say most, and the largest of them is the one to be ready for.
+            return max(now * max(seasons[-3:]), now)
+        first_s, last_s = self._recent[0][0], self._recent[-1][0]
+        if last_s <= first_s:
+            return now
+        half = (first_s + last_s) / 2
+        early = [rate for at_s, rate in self._recent if at_s <= half]
+        late = [rate for at_s, rate in self._recent if at_s > half]
+        slope = (sum(late) / len(late) - sum(early) / len(early)) / ((last_s - first_s) / 2)
+        return max(now, now + self._s.damp * slope * (ahead[-1] - now_s))
+
+    def _season(self, day: int, now_s: Instant, ahead: Sequence[Instant]) -> float | None:
+        """How much higher an earlier day went from this time of day on."""
+        back_s = now_s - (now_s // DAY_S - day) * DAY_S
+        base = self._at(back_s)
+        if now_s // DAY_S == day or base is None or base <= 0.0:
+            return None
+        shift_s = back_s - now_s
+        then = [rate for at_s in ahead if (rate := self._at(at_s + shift_s)) is not None]
+        return max(then) / base if then else None
+
+    def _at(self, at_s: Instant) -> float | None:
+        return self._days.get(int(at_s // DAY_S), {}).get(int(at_s % DAY_S // SLOT_S))
+
+    def _score(self, at_s: Instant, rate_per_s: float) -> None:
+        """Forecasts whose span is over, against the highest rate that came."""
+        due = [one for one in self._made if one[0] + self._s.span_s <= at_s]
+        self._made = self._made[len(due) :]
+        for from_s, said in due[-1:]:
+            slots = [from_s + k * SLOT_S for k in range(1 + int(self._s.span_s // SLOT_S))]
+            came = max((rate for one in slots if (rate := self._at(one)) is not None), default=rate_per_s)
+            self._errors = [*self._errors[-self._s.keep_errors :], came / said - 1.0 if said > 0.0 else 0.0]
+
+
+def _beyond(curve: list[tuple[float, float]], at: float) -> float:
+    """Past the highest load that was ever seen the log odds go on along their last slope."""
+    last, late = curve[-1]
+    odds = _log_odds(late)
+    slope = max(0.15, (odds - _log_odds(curve[-2][1])) / (last - curve[-2][0])) if len(curve) > 1 else 0.15
+    return max(late, 1.0 / (1.0 + math.exp(-min(30.0, odds + slope * (at - last)))))
+
+
+def _log_odds(part: float) -> float:
+    part = min(max(part, _FLOOR), 1.0 - _FLOOR)
+    return math.log(part / (1.0 - part))
