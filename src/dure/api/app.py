@@ -16,15 +16,18 @@ from dure.adapters.memory.metrics import MemoryMetrics
 from dure.api import login, openapi, problems, sso
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
+from dure.api.board import Maps
 from dure.api.gate import Gate
 from dure.api.insight import Insight
 from dure.api.limits import Limits
 from dure.api.metrics import Metrics
+from dure.api.past import Past
 from dure.api.people import Directory
 from dure.api.pulse import Pulse
 from dure.api.routes import (
     agents,
     audit,
+    board,
     charges,
     defrag,
     documents,
@@ -34,6 +37,7 @@ from dure.api.routes import (
     insight,
     journal,
     ledger,
+    past,
     policies,
     shadow,
     share,
@@ -82,25 +86,29 @@ def create_app(
     people = Directory(backend.store, admins)
     keys.introduce(people)
     service = Service(
-        backend,
-        keys,
-        pulse,
-        Stream(backend),
-        Metrics(pulse, backend.store, shares),
-        people,
-        Insight(backend, pulse),
-        shares,
-        authority,
-        relying,
+        backend=backend,
+        keys=keys,
+        pulse=pulse,
+        stream=Stream(backend),
+        metrics=Metrics(pulse, backend.store, shares),
+        people=people,
+        insight=Insight(backend, pulse),
+        past=Past(backend),
+        maps=Maps(backend.store),
+        shares=shares,
+        authority=authority,
+        relying=relying,
     )
     litestar = Litestar(
         [
             *workloads.HANDLERS,
             *fleet.HANDLERS,
+            *board.HANDLERS,
             *charges.HANDLERS,
             *ledger.HANDLERS,
             *finops.HANDLERS,
             *insight.HANDLERS,
+            *past.HANDLERS,
             *journal.HANDLERS,
             *shadow.HANDLERS,
             *policies.HANDLERS,

@@ -9,8 +9,10 @@ from litestar import Request
 
 from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
+from dure.api.board import Maps
 from dure.api.insight import Insight
 from dure.api.metrics import Metrics
+from dure.api.past import Past
 from dure.api.people import Directory
 from dure.api.pulse import Pulse
 from dure.api.stream import Stream
@@ -31,6 +33,8 @@ class Service:
     metrics: Metrics
     people: Directory
     insight: Insight
+    past: Past
+    maps: Maps
     shares: Shares | None = None
     authority: Authority | None = None
     relying: Relying | None = None

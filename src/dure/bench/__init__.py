@@ -36,5 +36,6 @@ BENCHES: dict[str, Entry] = {
     "watch": Entry(
         "dure.bench.watch", "Labelled faults against static thresholds; forecasts against seasonal-naive."
     ),
+    "dashboard": Entry("dure.bench.dashboard", "First paint and update rate of the dashboard, by devices."),
     "place": Entry("dure.bench.place", "Money, CO2 and misses over real regions against six baselines."),
 }

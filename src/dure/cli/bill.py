@@ -1,9 +1,10 @@
-"""`dure bill`: what a tenant, or everybody, was charged in a month."""
+"""`dure bill`: what a tenant, or everybody, was charged in a month, and where the money of the fleet went."""
 
 from __future__ import annotations
 
 import csv
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,30 +13,47 @@ import click
 from dure.cli.client import Client
 from dure.cli.output import kilograms, money, output_options, print_data, print_table
 from dure.cli.state import state_option
+from dure.model.errors import InvalidInput
+
+# What is charged is kept by these; the ledger knows the rest.
+_CHARGED = ("cluster", "day", "tenant")
+_LEDGER = ("model", "workload", "pool", "account", "hour")
 
 
 @click.command()
 @click.argument("tenant", required=False)
 @click.option("--month", metavar="YYYY-MM", help="In UTC; without it the present one.")
-@click.option("--by", type=click.Choice(["cluster", "day", "tenant"]), default="cluster", show_default=True)
+@click.option("--by", type=click.Choice([*_CHARGED, *_LEDGER]), default="cluster", show_default=True)
 @click.option("--csv", "as_csv", is_flag=True, help="Every charge by day, tenant and cluster, for a spreadsheet.")
+@click.option("--focus", is_flag=True, help="The month's ledger in the FinOps FOCUS format, as CSV.")
 @output_options
 @state_option
-def command(tenant: str | None, month: str | None, by: str, as_csv: bool, output: str, state: Path) -> None:
+def command(
+    tenant: str | None, month: str | None, by: str, as_csv: bool, focus: bool, output: str, state: Path
+) -> None:
     """What was charged: rent, and electricity where its owner pays it, of everything that ran.
 
-    Running workloads are charged every half hour and when they end. Amounts are exact to a millionth inside;
-    the lines of a table are rounded each for itself, its total is not their sum.
+    Running workloads are charged every half hour and when they end, from the decision on. By model, workload, pool,
+    account or hour the ledger answers instead: what the devices that were held really cost, metered every five
+    minutes; its account 'paid' is the other side of all others and is left out of the sum. Amounts are exact to a
+    millionth inside; the lines of a table are rounded each for itself, its total is not their sum.
 
     \b
     Example:
       dure bill vision
       dure bill vision --month 2026-10 --by day
-      dure bill --by tenant
+      dure bill vision --by model
       dure bill --csv > november.csv
+      dure bill --focus --month 2026-11 > focus.csv
     """
     client = Client(state)
-    rows = client.items("/v1/charges", month=month, tenant=tenant)
+    if focus:
+        sys.stdout.write(client.text("/v1/focus.csv", tenant=tenant, **_window(client, month)))
+        return
+    if by in _LEDGER:
+        rows = _ledger(client, tenant, month, by)
+    else:
+        rows = client.items("/v1/charges", month=month, tenant=tenant)
     if as_csv:
         _print_csv(rows)
     elif output in ("json", "yaml"):
@@ -44,10 +62,33 @@ def command(tenant: str | None, month: str | None, by: str, as_csv: bool, output
         _print_table(rows, tenant, by, client.get("/v1/status").get("currency", "KRW"))
 
 
+def _ledger(client: Client, tenant: str | None, month: str | None, by: str) -> list[dict[str, Any]]:
+    found = client.get("/v1/ledger", by=f"{by},group", tenant=tenant, **_window(client, month))
+    return [
+        {by: item["by"][by] or "(nobody)", "micros": item["micros"], "carbon_g": item["carbon_g"]}
+        for item in found["items"]
+        if item["by"]["group"] != "paid"
+    ]
+
+
+def _window(client: Client, month: str | None) -> dict[str, str]:
+    """From the first of the month to now, or to the first of the next."""
+    now_s = float(client.get("/v1/status")["now_s"])
+    try:
+        first = datetime.strptime(month or f"{datetime.fromtimestamp(now_s, UTC):%Y-%m}", "%Y-%m").replace(tzinfo=UTC)
+    except ValueError as error:
+        raise InvalidInput(f"month '{month}' is not a month", remedy="Write it as 2026-11.") from error
+    following = (first + timedelta(days=32)).replace(day=1)
+    return {
+        "since_s": str(first.timestamp()),
+        "until_s": str(min(following.timestamp(), max(now_s, first.timestamp()))),
+    }
+
+
 def _print_csv(rows: list[dict[str, Any]]) -> None:
-    writer = csv.writer(sys.stdout)
-    writer.writerow(["day", "tenant", "cluster", "micros", "carbon_g"])
-    writer.writerows([row["day"], row["tenant"], row["cluster"], row["micros"], row["carbon_g"]] for row in rows)
+    writer = csv.DictWriter(sys.stdout, list(rows[0]) if rows else ["day", "tenant", "cluster", "micros", "carbon_g"])
+    writer.writeheader()
+    writer.writerows(rows)
 
 
 def _print_table(rows: list[dict[str, Any]], tenant: str | None, by: str, currency: str) -> None:

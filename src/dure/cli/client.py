@@ -34,6 +34,10 @@ class Client:
     def get(self, path: str, **params: str | int | None) -> Any:
         return self._call("GET", path, params=_given(params)).json()
 
+    def text(self, path: str, **params: str | int | None) -> str:
+        """An answer that is no JSON: a sheet, a page."""
+        return self._call("GET", path, params=_given(params)).text
+
     def items(self, path: str, **params: str | int | None) -> list[Any]:
         """Every item of a list, page by page."""
         found: list[Any] = []

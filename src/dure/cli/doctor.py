@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 import dure
 from dure.cli.client import Client
+from dure.cli.doctor_kube import certificate_findings, cluster_findings
+from dure.cli.finding import Finding
 from dure.cli.output import output_options, print_data
 from dure.cli.state import state_option
 from dure.model.errors import DureError
@@ -21,41 +23,57 @@ from dure.model.errors import DureError
 _LITTLE_DISK_MIB = 512
 _SKEW_S = 5.0
 _SEEN_S = 300.0
-
-
-class Finding(NamedTuple):
-    """`level`: ok, warning or error."""
-
-    check: str
-    level: str
-    message: str
-    remedy: str = ""
+_FIGURES_S = 120.0
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
+@click.option(
+    "--fleet", "fleet_file", type=_FILE, help="Fleet file: look at its clusters themselves, and its rights."
+)
 @output_options
 @state_option
 @click.pass_context
-def command(ctx: click.Context, output: str, state: Path) -> None:
-    """Check the state folder, the server, its versions and clock, the member clusters and their figures.
+def command(ctx: click.Context, fleet_file: Path | None, output: str, state: Path) -> None:
+    """Check the state folder, the server, its version, clock, certificate, figures, books, promises, the clusters.
 
-    Exit code 1 when something is wrong; warnings alone leave it at 0.
+    With the fleet file the API server of each cluster that has a kubeconfig is asked too: its version, and whether
+    the account may do everything that an agent does. Exit code 1 when something is wrong; warnings leave it at 0.
 
     \b
     Example:
       dure doctor
-      dure doctor --json
+      dure doctor --fleet fleet.yaml --json
     """
-    findings = [*_folder(state), *_server(state)]
+    found = findings(state, fleet_file)
     if output in ("json", "yaml"):
-        print_data([one._asdict() for one in findings], output)
+        print_data([one._asdict() for one in found], output)
     else:
-        for one in findings:
+        for one in found:
             click.echo(f"{'ok' if one.level == 'ok' else one.level.upper():<8} {one.check:<10} {one.message}")
             if one.remedy:
                 click.echo(f"{'':<19} {one.remedy}")
-    if any(one.level == "error" for one in findings):
+    if any(one.level == "error" for one in found):
         ctx.exit(1)
+
+
+def findings(state: Path, fleet_file: Path | None = None) -> list[Finding]:
+    """Everything that was looked at, in order."""
+    return [*_folder(state), *_server(state), *(_members(fleet_file) if fleet_file else ())]
+
+
+def _members(fleet_file: Path) -> Iterator[Finding]:
+    from dure.cli.fleet_file import fleet_and_catalogue
+
+    try:
+        fleet, _ = fleet_and_catalogue(fleet_file)
+    except DureError as error:
+        yield Finding("fleet", "error", error.message, error.remedy or f"dure check -f {fleet_file}")
+        return
+    yield Finding("fleet", "ok", f"{fleet_file}: {len(fleet.clusters)} clusters, {len(fleet.tenants)} tenants")
+    for spec in fleet.clusters:
+        if spec.connect.kubeconfig:
+            yield from cluster_findings(spec)
 
 
 def _folder(state: Path) -> Iterator[Finding]:
@@ -87,7 +105,8 @@ def _server(state: Path) -> Iterator[Finding]:
     else:
         there = f"the server is {health['version']}, this command {dure.__version__}"
         yield Finding("version", "warning", there, "Install the same version on both sides.")
-    for check in (_ready, _fleet):
+    yield from certificate_findings(client.url)
+    for check in (_ready, _fleet, _figures, _books, _promises):
         try:
             yield from check(client)
         except DureError as error:
@@ -131,3 +150,38 @@ def _cluster(cluster: dict[str, Any], now_s: float) -> Iterator[Finding]:
     yield from wrong[:1] if wrong and wrong[0].level == "error" else wrong
     if not wrong:
         yield Finding("cluster", "ok", f"{name}: {cluster['devices']} devices, seen {max(0.0, seen_s):.0f} s ago")
+
+
+def _figures(client: Client) -> Iterator[Finding]:
+    """Whether the past is kept, and whether Prometheus would find anything."""
+    status = client.get("/v1/status")
+    points = client.get("/v1/history", since_s=str(status["now_s"] - _FIGURES_S * status.get("speed", 1.0)))["items"]
+    if points:
+        yield Finding("figures", "ok", f"{len(points)} of the last minutes are kept")
+    else:
+        yield Finding("figures", "warning", "no figure was kept lately", "Is metrics.db writable, the disk full?")
+    shown = sum(line.startswith("dure_") for line in client.text("/metrics").splitlines())
+    if shown:
+        yield Finding("metrics", "ok", f"{shown} series under /metrics")
+    else:
+        yield Finding("metrics", "error", "/metrics shows nothing", "Look at the server's log.")
+
+
+def _books(client: Client) -> Iterator[Finding]:
+    ledger = client.get("/v1/ledger", by="group")
+    if ledger["imbalances"]:
+        message = f"{ledger['imbalances']} hours of pools do not balance"
+        yield Finding("ledger", "error", message, "Please send a report: dure bugreport")
+    elif ledger["paid_micros"]:
+        yield Finding("ledger", "ok", "paid = used + idle + overhead in every hour of the last week")
+    else:
+        yield Finding("ledger", "warning", "nothing was posted yet", "It is written every five minutes of its clock.")
+
+
+def _promises(client: Client) -> Iterator[Finding]:
+    burning = [one for one in client.get("/v1/slo")["items"] if one["level"]]
+    for one in burning:
+        message = f"{one['workload']} burns its error budget ({one['level']})"
+        yield Finding("promise", "warning", message, f"dure why {one['workload']}")
+    if not burning:
+        yield Finding("promise", "ok", "no service burns its error budget")

@@ -53,6 +53,8 @@ COMMANDS: dict[str, Entry] = {
     "notify": Entry("dure.cli.notify", "Notices to people: what waits, silences, a test.", PEOPLE),
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
     "advise": Entry("dure.cli.advise", "What to rent for a model; what the fleet could save.", PEOPLE),
+    "bugreport": Entry("dure.cli.bugreport", "One file for whoever is to find the fault, without secrets.", PEOPLE),
+    "report": Entry("dure.cli.report", "Cost, carbon, promises and waste of the last days, as a page.", PEOPLE),
     "audit": Entry("dure.cli.audit", "Who changed what; has anybody altered it.", PEOPLE),
     "backup": Entry("dure.cli.backup", "Everything the store holds, as one file.", RUN),
     "restore": Entry("dure.cli.restore", "A backup into an empty store.", RUN),

@@ -16,12 +16,19 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.option("--fleet", "fleet_file", type=_FILE, help="Fleet file; the demo's fleet without it.")
 @click.option("--workloads", "workload_file", type=_FILE, help="Workload file; the demo's stream without it.")
+@click.option("--from", "report_file", type=_FILE, help="Play a bug report again: its fleet, workloads and time.")
 @click.option("--days", type=FiniteRange(0.01, 366), default=7.0, show_default=True, help="How long.")
 @click.option("--seed", type=SEED, default=1, show_default=True, help="Same seed, same bytes.")
 @click.option("--moves/--no-moves", default=True, show_default=True, help="Whether running workloads may move.")
 @output_options
 def command(
-    fleet_file: Path | None, workload_file: Path | None, days: float, seed: int, moves: bool, output: str
+    fleet_file: Path | None,
+    workload_file: Path | None,
+    report_file: Path | None,
+    days: float,
+    seed: int,
+    moves: bool,
+    output: str,
 ) -> None:
     """Run a fleet for days in seconds; report cost, CO2, waiting, SLO and utilisation.
 
@@ -32,6 +39,7 @@ def command(
       dure sim --days 7 --json
       dure sim --fleet examples/fleet.yaml --workloads jobs.yaml --days 1
       dure sim --days 1 --no-moves      # what moves are worth: compare the cost
+      dure sim --from dure-bugreport.json.gz
     """
     import msgspec
 
@@ -41,8 +49,15 @@ def command(
     from dure.model.units import DAY_S
 
     fleet, catalogue = fleet_and_catalogue(fleet_file)
-    fleet = fleet if moves else without_moves(fleet)
-    if workload_file is not None:
+    start_s = START_S
+    if report_file is not None:
+        from dure.cli.bugreport import read_report
+
+        fleet, coming, made_s = read_report(report_file)
+        catalogue = msgspec.structs.replace(catalogue, classes={**catalogue.classes, **fleet.classes})
+        start_s = min((at_s for at_s, _ in coming), default=made_s - 3600)
+        days = max(0.01, (made_s - start_s) / DAY_S)
+    elif workload_file is not None:
         from dure.files import read_files
 
         found = read_files([workload_file]).workloads
@@ -50,9 +65,11 @@ def command(
     else:
         served = [(START_S, workload) for workload in standing(fleet, catalogue)]
         coming = [*served, *arrivals(fleet, catalogue, seed, START_S, START_S + days * DAY_S)]
+    fleet = fleet if moves else without_moves(fleet)
     with click.progressbar(length=1000, label=f"{days:g} days, {len(coming)} workloads", file=sys.stderr) as bar:
         summary = simulate(
-            Run(fleet, catalogue, coming, days=days, seed=seed), lambda done: bar.update(int(done * 1000) - bar.pos)
+            Run(fleet, catalogue, coming, days=days, seed=seed, start_s=start_s),
+            lambda done: bar.update(int(done * 1000) - bar.pos),
         )
     answer = msgspec.to_builtins(summary)
     if output in ("json", "yaml"):

@@ -31,7 +31,7 @@ _SORTS: dict[str, Callable[[Row], Any]] = {
     "a": lambda row: row["status"].get("submitted_s", 0.0),
 }
 _PIPED_COLUMNS = 160
-_KEYS = "q quit  c cost  n name  t tenant  p phase  a age  / filter  enter why  up/down choose"
+_KEYS = "q quit  c cost  n name  t tenant  p phase  a age  / filter  enter why  o pools  up/down choose"
 
 
 class Screen(msgspec.Struct):
@@ -42,6 +42,7 @@ class Screen(msgspec.Struct):
     typing: bool = False
     chosen: int = 0
     why: str = ""
+    pools: bool = False
 
     def press(self, key: str) -> bool:
         """Take one key; False ends the show."""
@@ -51,6 +52,8 @@ class Screen(msgspec.Struct):
             return False
         elif key in _SORTS:
             self.sort, self.chosen = key, 0
+        elif key == "o":
+            self.pools = not self.pools
         elif key == "/":
             self.typing, self.words = True, ""
         elif key == "\x1b[A":
@@ -84,7 +87,7 @@ class Screen(msgspec.Struct):
 @click.option("--once", is_flag=True, help="Print one picture and end; so does output that is piped.")
 @state_option
 def command(every_s: float, once: bool, state: Path) -> None:
-    """Watch clusters and workloads live. Keys: c n t p a sort, / filters, enter asks why, q ends.
+    """Watch clusters and workloads live. Keys: c n t p a sort, / filters, enter asks why, o opens pools, q ends.
 
     \b
     Example:
@@ -107,9 +110,10 @@ def command(every_s: float, once: bool, state: Path) -> None:
 
 def _picture(client: Client, screen: Screen, height: int) -> Group:
     status = client.get("/v1/status")
-    clusters = _clusters(status)
+    clusters = _clusters(status, screen.pools)
     records = screen.rows(client.items("/v1/workloads", ended="false"))
-    room = max(3, height - len(status["clusters"]) - 9)
+    lines = len(status["clusters"]) + sum(len(one.get("pools", ())) for one in status["clusters"]) * screen.pools
+    room = max(3, height - lines - 9)
     begin = max(0, min(screen.chosen - room // 2, len(records) - room))
     shown = records[begin : begin + room]
     parts: list[Any] = [_head(status, screen, len(records)), clusters]
@@ -132,21 +136,24 @@ def _head(status: Row, screen: Screen, found: int) -> Text:
     )
 
 
-def _clusters(status: Row) -> Table:
+def _clusters(status: Row, pools: bool) -> Table:
+    """One line for each cluster, and with `pools` one for each of its pools below it."""
     unit = status.get("currency", "KRW")
     table = Table("CLUSTER", "USE", "", f"{unit}/h", "g/kWh", box=None, pad_edge=False)
     for cluster in status["clusters"]:
-        devices = cluster.get("devices", 0)
-        used = cluster.get("used_milli", 0) / 1000 / devices if devices else 0.0
         intensity = cluster.get("carbon_g_per_kwh")
-        table.add_row(
-            cluster["name"],
-            f"{used * devices:.1f} of {devices}",
-            "#" * round(used * 30) + "." * (30 - round(used * 30)),
-            money(cluster.get("cost_per_hour_micros", 0)),
-            "unknown" if intensity is None else f"{intensity:.0f}",
-        )
+        table.add_row(*_use(cluster["name"], cluster), "unknown" if intensity is None else f"{intensity:.0f}")
+        for pool in cluster.get("pools", ()) if pools else ():
+            table.add_row(*_use(f"  {pool['name']}", pool), style="dim")
     return table
+
+
+def _use(name: str, part: Row) -> tuple[str, str, str, str]:
+    devices = part.get("devices", 0)
+    used = part.get("used_milli", 0) / 1000 / devices if devices else 0.0
+    filled = min(30, round(used * 30))
+    bar = "#" * filled + "." * (30 - filled)
+    return name, f"{used * devices:.1f} of {devices}", bar, money(part.get("cost_per_hour_micros", 0))
 
 
 def _workloads(rows: list[Row], chosen: int, now_s: float) -> Table:

@@ -19,6 +19,8 @@ from dure.model.fleet import Fleet
 from dure.model.policy import Policy, Verb
 from dure.model.units import DAY_S, HOUR_S, Instant
 from dure.model.workload import Workload
+from dure.place import place
+from dure.plane.loop import Decide
 
 # Monday 2026-01-05 00:00 UTC: a fixed start, so that a run says the same on every day.
 START_S = 1_767_571_200.0
@@ -43,14 +45,20 @@ class Run(msgspec.Struct, frozen=True):
     start_s: Instant = START_S
 
 
-def simulate(run: Run, progress: Callable[[float], None] | None = None, store: MemoryStore | None = None) -> Summary:
+def simulate(
+    run: Run,
+    progress: Callable[[float], None] | None = None,
+    store: MemoryStore | None = None,
+    decide: Decide = place,
+) -> Summary:
     """Run to the end and sum up. `progress` is told the share of time that has passed.
 
     A `store` that is given is filled, for those who want more than the summary: journal, events, ledger.
+    `decide` is the placement that is played.
     """
     clock = VirtualClock(run.start_s)
     store = store if store is not None else MemoryStore()
-    world = EmbeddedWorld(run.fleet, run.catalogue, store, clock, seed=run.seed, idle_s=IDLE_S)
+    world = EmbeddedWorld(run.fleet, run.catalogue, store, clock, seed=run.seed, idle_s=IDLE_S, decide=decide)
     usage = Usage()
     end_s = run.start_s + run.days * DAY_S
     coming = sorted(run.arrivals, key=lambda pair: (pair[0], pair[1].name))

@@ -14,7 +14,7 @@ from dure.model.units import Instant, Seconds
 from dure.model.workload import Workload
 from dure.place import place
 from dure.plane.desk import Desk
-from dure.plane.loop import LEASE_S, Plane
+from dure.plane.loop import LEASE_S, Decide, Plane
 from dure.plane.members import LocalPlane
 from dure.plane.observe import Observer
 from dure.ports import Clock, StorePort
@@ -39,6 +39,7 @@ class EmbeddedWorld:
         lease_s: Seconds = LEASE_S,
         speed: float = 1.0,
         idle_s: Seconds = 10.0,
+        decide: Decide = place,
     ) -> None:
         self.fleet = fleet
         self.store = store
@@ -57,7 +58,7 @@ class EmbeddedWorld:
         ]
         prices, carbon = prices_of(fleet, clock, seed), carbon_of(fleet, clock, seed)
         observer = Observer(store, fleet, catalogue, prices, carbon, seed)
-        self.plane = Plane(observer, place, clock, holder, lease_clock or clock)
+        self.plane = Plane(observer, decide, clock, holder, lease_clock or clock)
         self.plane.lease_s = lease_s
         self.desk = Desk(observer, clock, speed)
         for tenant in fleet.tenants:

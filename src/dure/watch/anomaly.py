@@ -76,7 +76,8 @@ def detect(
     """Anomalies after the calibration part, oldest first. `values` is steps x series; NaN is a gap."""
     steps = len(times)
     quiet = max(2, int(steps * settings.calibration))
-    if steps < 24 or not watched:
+    # Who has not seen one whole day would take every evening for a fault.
+    if quiet < settings.season or not watched:
         return ()
     expected, residuals, doubt = explained(values, watched, quiet, settings.season)
     scores = _scores(residuals, quiet) / doubt

@@ -15,9 +15,10 @@ COST, CARBON, USED = "dure_fleet_cost_micros_per_hour", "dure_fleet_carbon_grams
 RUNNING, WAITING, SLO = "dure_fleet_running_count", "dure_fleet_waiting_count", "dure_fleet_slo_ratio"
 CLUSTER_COST, CLUSTER_CARBON = "dure_cluster_cost_micros_per_hour", "dure_cluster_carbon_grams_per_hour"
 POOL_USED, POOL_PRICE = "dure_pool_used_ratio", "dure_pool_price_micros_per_hour"
+POOL_DEVICES = "dure_pool_devices_count"
 REQUESTS, GOOD = "dure_service_requests_total", "dure_service_requests_good_total"
 HEADLINES = (COST, CARBON, USED, RUNNING, WAITING, SLO)
-SERIES = (*HEADLINES, CLUSTER_COST, CLUSTER_CARBON, POOL_USED, POOL_PRICE, REQUESTS, GOOD)
+SERIES = (*HEADLINES, CLUSTER_COST, CLUSTER_CARBON, POOL_USED, POOL_PRICE, POOL_DEVICES, REQUESTS, GOOD)
 
 
 def samples_of(status: FleetStatus) -> Iterator[Sample]:
@@ -40,6 +41,7 @@ def samples_of(status: FleetStatus) -> Iterator[Sample]:
         yield Sample(CLUSTER_CARBON, here, at_s, cluster.carbon_g_per_hour)
         for pool in cluster.pools:
             labels = {**here, "pool": pool.name}
+            yield Sample(POOL_DEVICES, labels, at_s, float(pool.devices))
             yield Sample(POOL_USED, labels, at_s, _ratio(pool.used_milli, pool.devices))
             if pool.price_micros is not None:
                 yield Sample(POOL_PRICE, labels, at_s, float(pool.price_micros))

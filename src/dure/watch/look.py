@@ -1,7 +1,7 @@
 """From kept samples to what the detectors take: series on one grid of steps, each with what explains it.
 
-The API calls `looked` with a function that fetches a metric's samples. Requests explain how many are in time; use
-explains what a cluster costs and emits; how busy a device is explains its power, heat and clock. Pure.
+The API calls `looked` with a function that fetches a metric's samples. Requests explain how many are in time; the
+rent of its pools explains what a cluster costs; how busy a device is explains its power, heat and clock. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dure.model.sample import Sample
 from dure.model.units import Instant, Seconds
 from dure.watch.anomaly import Watched
 from dure.watch.burn import Count
-from dure.watch.history import CLUSTER_COST, GOOD, POOL_USED, REQUESTS
+from dure.watch.history import CLUSTER_COST, GOOD, POOL_DEVICES, POOL_PRICE, REQUESTS
 
 Array = NDArray[np.float64]
 Fetch = Callable[[str], Iterable[Sample]]
@@ -50,15 +50,26 @@ def looked(fetch: Fetch, since_s: Instant, until_s: Instant, step_s: Seconds) ->
         rate, share = _rates(asked[name], good[name], step_s)
         columns.append((Watched(f"{name}/requests", name, tested=False), rate))
         columns.append((Watched(f"{name}/in time", name, (f"{name}/requests",), least=0.02), share))
-    used = grid(POOL_USED, ("cluster", "pool"))
-    columns += [(Watched(f"{name}/used", name, tested=False), values) for name, values in sorted(used.items())]
+    columns += _rents(grid)
+    pools = [one.name for one, _ in columns if one.name.endswith("/rent")]
     for name, values in sorted(grid(CLUSTER_COST, ("cluster",)).items()):
-        drivers = tuple(f"{pool}/used" for pool in sorted(used) if pool.startswith(f"{name}/"))
+        drivers = tuple(pool for pool in pools if pool.startswith(f"{name}/"))
         columns.append((Watched(f"{name}/cost", name, drivers, least_part=0.05), values))
     columns += _devices(grid)
     if not columns:
         return Looked(times, np.empty((steps, 0)), ())
     return Looked(times, np.stack([values for _, values in columns], axis=1), tuple(one for one, _ in columns))
+
+
+def _rents(grid: Callable[[str, Sequence[str]], Mapping[str, Array]]) -> list[tuple[Watched, Array]]:
+    """What a pool's devices cost by the hour: how many there are times their price. It explains a cluster's cost."""
+    where = ("cluster", "pool")
+    prices = grid(POOL_PRICE, where)
+    return [
+        (Watched(f"{name}/rent", name, tested=False), devices * prices[name])
+        for name, devices in sorted(grid(POOL_DEVICES, where).items())
+        if name in prices
+    ]
 
 
 def _devices(grid: Callable[[str, Sequence[str]], Mapping[str, Array]]) -> list[tuple[Watched, Array]]:

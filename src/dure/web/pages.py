@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from importlib import resources
 from typing import Any
 
 import jinja2
@@ -15,10 +14,27 @@ from litestar.params import FromPath
 import dure
 from dure.web.assets import Asset, assets, plotly_script, plotly_style_markers
 
+VIEWS = (("/", "Fleet"), ("/money", "Money"), ("/promises", "Promises"), ("/past", "Past"))
+
 
 @get("/", include_in_schema=False, sync_to_thread=False)
 def fleet_page() -> Response[bytes]:
-    return Response(_rendered(), media_type="text/html")
+    return _page("fleet.html", "/")
+
+
+@get("/money", include_in_schema=False, sync_to_thread=False)
+def money_page() -> Response[bytes]:
+    return _page("money.html", "/money")
+
+
+@get("/promises", include_in_schema=False, sync_to_thread=False)
+def promises_page() -> Response[bytes]:
+    return _page("promises.html", "/promises")
+
+
+@get("/past", include_in_schema=False, sync_to_thread=False)
+def past_page() -> Response[bytes]:
+    return _page("past.html", "/past")
 
 
 @get("/static/plotly.min.js", include_in_schema=False)
@@ -36,7 +52,7 @@ def static_file(request: Request[Any, Any, Any], name: FromPath[str]) -> Respons
 
 def pages() -> list[HTTPRouteHandler]:
     """What `dure.api.app.create_app` takes as its `pages`."""
-    return [fleet_page, plotly_file, static_file]
+    return [fleet_page, money_page, promises_page, past_page, plotly_file, static_file]
 
 
 def _file(request: Request[Any, Any, Any], asset: Asset) -> Response[bytes]:
@@ -48,8 +64,13 @@ def _file(request: Request[Any, Any, Any], asset: Asset) -> Response[bytes]:
     return Response(asset.body, headers=headers)
 
 
+def _page(name: str, here: str) -> Response[bytes]:
+    return Response(_rendered(name, here), media_type="text/html")
+
+
 @functools.cache
-def _rendered() -> bytes:
-    source = (resources.files("dure.web") / "templates" / "fleet.html").read_text("utf-8")
-    template = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
-    return template.render(version=dure.__version__, style_markers=plotly_style_markers()).encode()
+def _rendered(name: str, here: str) -> bytes:
+    loader = jinja2.PackageLoader("dure.web")
+    made = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined).get_template(name)
+    known = {"version": dure.__version__, "style_markers": plotly_style_markers(), "views": VIEWS, "here": here}
+    return made.render(known).encode()

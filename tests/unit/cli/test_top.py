@@ -49,3 +49,11 @@ def test_the_choice_stays_on_the_list_and_q_ends() -> None:
         screen.press("\x1b[A")
     assert names(screen)[screen.chosen] == "a"
     assert not screen.press("q")
+
+
+def test_pools_open_and_close_below_their_clusters() -> None:
+    screen = Screen()
+    screen.press("o")
+    assert screen.pools
+    screen.press("o")
+    assert not screen.pools

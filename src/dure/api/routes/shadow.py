@@ -9,7 +9,7 @@ import msgspec
 from litestar import Request, Response, delete, get, put
 from litestar.handlers import HTTPRouteHandler
 
-from dure.api.answers import Name, plain
+from dure.api.answers import Name, Page, plain
 from dure.api.service import service_of
 from dure.model.errors import NotFound
 from dure.model.policy import Policy, Verb
@@ -39,6 +39,13 @@ async def fetch_shadow(request: Request[Any, Any, Any]) -> Response[Shadow]:
     return plain(msgspec.json.decode(kept, type=Shadow))
 
 
+@get("/v1/shadows", tags=["shadow"])
+async def list_shadows(request: Request[Any, Any, Any]) -> Response[Page[Shadow]]:
+    """The shadow that is on as a list of one, or an empty list."""
+    kept = await asyncio.to_thread(service_of(request).backend.store.fetch_setting, SHADOW_SETTING)
+    return plain(Page((msgspec.json.decode(kept, type=Shadow),) if kept else ()))
+
+
 @delete("/v1/shadow", tags=["shadow"], status_code=200)
 async def stop_shadow(request: Request[Any, Any, Any]) -> Response[dict[str, bool]]:
     """Switch the shadow off; fine if there is none."""
@@ -46,4 +53,4 @@ async def stop_shadow(request: Request[Any, Any, Any]) -> Response[dict[str, boo
     return plain({"on": False})
 
 
-HANDLERS: list[HTTPRouteHandler] = [start_shadow, fetch_shadow, stop_shadow]
+HANDLERS: list[HTTPRouteHandler] = [start_shadow, fetch_shadow, list_shadows, stop_shadow]

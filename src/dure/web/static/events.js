@@ -5,6 +5,9 @@ import { time } from "./format.js";
 import { read } from "./api.js";
 
 const KEPT = 150;
+// Nobody reads sixty lines a second: they are drawn together, eight times a second.
+const FLUSH_MS = 120;
+const FEW = 4;
 let waiting = [];
 let drawing = false;
 
@@ -17,7 +20,7 @@ export async function startEvents(onNews) {
   source.addEventListener("error", () => live("lost", source.readyState === EventSource.CLOSED ? "stopped" : "reconnecting"));
   source.addEventListener("dure", (message) => {
     waiting.push(JSON.parse(message.data));
-    if (!drawing) requestAnimationFrame(flush);
+    if (!drawing) setTimeout(() => requestAnimationFrame(flush), FLUSH_MS);
     drawing = true;
     onNews();
   });
@@ -25,8 +28,10 @@ export async function startEvents(onNews) {
 
 function flush() {
   drawing = false;
-  for (const event of waiting.slice(-KEPT)) add(event, true);
+  const fresh = waiting.slice(-KEPT);
   waiting = [];
+  // Where many come at once, none of them needs to catch the eye.
+  for (const event of fresh) add(event, fresh.length < FEW);
 }
 
 function add(event, fresh) {

@@ -4,13 +4,12 @@ import { byId, el, keyed, setText } from "./dom.js";
 import { count, money, ranges, span } from "./format.js";
 import { colour, isDark, names } from "./tenants.js";
 
-const SHOWN = matchMedia("(max-width: 640px)").matches ? 25 : 100;
-const WAITING = ["held", "pending"];
+export const SHOWN = matchMedia("(max-width: 640px)").matches ? 25 : 100;
 
-export function showWaiting(records, now, explain) {
-  const waiting = records.filter((record) => WAITING.includes(phaseOf(record)));
-  setText(byId("waiting-count"), waiting.length ? String(waiting.length) : "");
-  byId("waiting-none").hidden = waiting.length > 0;
+export function showWaiting(board, now, explain) {
+  const { waiting } = board;
+  setText(byId("waiting-count"), board.waiting_count ? String(board.waiting_count) : "");
+  byId("waiting-none").hidden = board.waiting_count > 0;
   keyed(byId("waiting"), waiting.slice(0, SHOWN), (record) => record.uid, (record) => makeWaiting(record, explain),
     (row, record) => {
       const [age, reason, what] = row.querySelectorAll(".age, .reason, .what");
@@ -40,14 +39,12 @@ export function sentence(verdict) {
   return [clash, detail].filter(Boolean).join("; ") || verdict.reason || "fits";
 }
 
-export function showRunning(records, now, find, explain) {
-  const wanted = find.trim().toLowerCase();
-  const active = records.filter((record) => !WAITING.includes(phaseOf(record)));
-  const found = active.filter((record) => !wanted || searchable(record).includes(wanted)).reverse();
-  setText(byId("running-count"), active.length ? String(active.length) : "");
-  keyed(byId("running"), found.slice(0, SHOWN), (record) => record.uid, (record) => makeRunning(record, explain),
+export function showRunning(board, now, explain) {
+  setText(byId("running-count"), board.running_count ? String(board.running_count) : "");
+  keyed(byId("running"), board.running, (record) => record.uid, (record) => makeRunning(record, explain),
     (row, record) => updateRunning(row, record, now));
-  setText(byId("running-more"), found.length > SHOWN ? `and ${count(found.length - SHOWN, "more workload")}` : "");
+  const more = board.found_count - board.running.length;
+  setText(byId("running-more"), more > 0 ? `and ${count(more, "more workload")}` : "");
 }
 
 function makeRunning(record, explain) {
@@ -88,10 +85,6 @@ export const repaintTenants = () => {
 export const tenantNames = names;
 
 const phaseOf = (record) => record.status.phase ?? "pending";
-
-const searchable = ({ spec, status }) =>
-  [spec.name, spec.tenant, spec.type, status.placement?.cluster, status.placement?.pool, status.placement?.class_name]
-    .join(" ").toLowerCase();
 
 function swatch(tenant) {
   const mark = el("span", { class: "swatch", "data-tenant": tenant });

@@ -4,8 +4,9 @@ import { byId, el, keyed, setText } from "./dom.js";
 import { count, day, devices as deviceCount, kilograms, money, number, percent, time } from "./format.js";
 import { read, readAll } from "./api.js";
 import { redraw, showMap, singleOut } from "./map.js";
+import { takeMap } from "./rows.js";
 import { drawCharts, loadCharts, refreshCharts } from "./charts.js";
-import { repaintTenants, showLegend, showRunning, showWaiting, tenantNames } from "./lists.js";
+import { SHOWN, repaintTenants, showLegend, showRunning, showWaiting, tenantNames } from "./lists.js";
 import { explain, prepareWhy } from "./why.js";
 import { startEvents } from "./events.js";
 import { drawShare, prepareShare } from "./share.js";
@@ -13,15 +14,18 @@ import { drawWeights, refreshWeights } from "./weights.js";
 import { learn } from "./tenants.js";
 
 const EVERY_MS = 2000;
-const state = { status: null, records: [], devices: [], classes: {}, singled: "", busy: false };
+const state = { status: null, board: null, map: { number: 0, pools: new Map() }, classes: {}, singled: "", busy: false };
 
 async function refresh() {
   if (state.busy || document.hidden) return;
   state.busy = true;
   try {
-    [state.status, state.records, state.devices] = await Promise.all([
-      read("/v1/status"), readAll("/v1/workloads?ended=false&limit=5000"), readAll("/v1/devices?limit=5000"),
+    const [status, board, fresh] = await Promise.all([
+      read("/v1/status"), read(`/v1/board?limit=${SHOWN}&find=${encodeURIComponent(byId("find").value)}`),
+      read(`/v1/map?since=${state.map.number}`),
     ]);
+    Object.assign(state, { status, board });
+    takeMap(state.map, fresh);
     show();
     await refreshCharts();
     await refreshWeights();
@@ -41,7 +45,8 @@ function show() {
   byId("demo").hidden = !status.demo;
   setText(byId("clock"), `${day(status.now_s)} ${time(status.now_s)}${(status.speed ?? 1) === 1 ? "" : ` ×${status.speed}`}`);
   showFigures(status, totals);
-  showMap(byId("clusters"), status, state.devices, state.classes, { tip, explain: ask });
+  learn([...state.board.tenants, ...tenantNames()]);
+  showMap(byId("clusters"), status, state.map.pools, state.classes, { tip, explain: ask });
   showLists();
 }
 
@@ -65,10 +70,9 @@ function showFigures(status, totals) {
 }
 
 function showLists() {
-  learn([...state.records.map((record) => record.spec.tenant), ...tenantNames()]);
   showLegend(tenantNames(), state.singled, choose);
-  showWaiting(state.records, state.status.now_s, ask);
-  showRunning(state.records, state.status.now_s, byId("find").value, ask);
+  showWaiting(state.board, state.status.now_s, ask);
+  showRunning(state.board, state.status.now_s, ask);
 }
 
 function say(kind, word, troubles) {
@@ -127,14 +131,11 @@ function refreshSoon() {
 
 prepareWhy();
 byId("theme").addEventListener("click", switchTheme);
-byId("find").addEventListener("input", () => state.status && showLists());
+byId("find").addEventListener("input", refreshSoon);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 document.addEventListener("visibilitychange", refresh);
-try {
-  await readClasses();
-} catch (problem) {
-  say("trouble", "Dure does not answer", [{ sentence: problem.message }]);
-}
+// Slices are drawn right once the classes are known; the figures need not wait for them.
+readClasses().then(redraw, (problem) => say("trouble", "Dure does not answer", [{ sentence: problem.message }]));
 await refresh();
 loadCharts();
 setInterval(refresh, EVERY_MS);

@@ -6,6 +6,9 @@ import { devices as deviceCount, kilograms, money, number, shortTime } from "./f
 import { colour, isDark } from "./tenants.js";
 
 const BLOCK = { width: 34, good: 22, least: 14, height: 17, gap: 3, nodeGap: 9 };
+// Of a pool with more devices than this one looks at the pattern, not at the slices.
+const MANY = 300;
+const DENSE = { width: 12, good: 9, least: 6, height: 9, gap: 1, nodeGap: 4 };
 const panes = new Map();
 let singled = "";
 let slotsOf = {};
@@ -19,11 +22,8 @@ export function redraw() {
   for (const pane of panes.values()) pane.draw();
 }
 
-export function showMap(root, status, devices, classes, actions) {
+export function showMap(root, status, pools, classes, actions) {
   slotsOf = classes;
-  const byPool = Map.groupBy
-    ? Map.groupBy(devices, (device) => `${device.cluster}/${device.pool}`)
-    : grouped(devices, (device) => `${device.cluster}/${device.pool}`);
   keyed(root, status.clusters, (cluster) => cluster.name, makeCluster, (node, cluster) => {
     headCluster(node.querySelector(".cluster-head"), cluster, status);
     keyed(node.querySelector(".pools"), cluster.pools ?? [], (pool) => pool.name, makePool, (row, pool) => {
@@ -31,15 +31,9 @@ export function showMap(root, status, devices, classes, actions) {
       namePool(row.querySelector(".pool-name"), pool, status.currency ?? "KRW");
       if (!panes.has(key) || panes.get(key).canvas !== row.querySelector("canvas"))
         panes.set(key, new Pane(row.querySelector("canvas"), actions));
-      panes.get(key).show(pool, byPool.get(key) ?? []);
+      panes.get(key).show(pool, pools.get(key) ?? { number: 0, devices: [] });
     });
   });
-}
-
-function grouped(items, keyOf) {
-  const groups = new Map();
-  for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
-  return groups;
 }
 
 const makeCluster = () =>
@@ -83,6 +77,8 @@ class Pane {
     this.canvas = canvas;
     this.actions = actions;
     this.devices = [];
+    this.number = -1;
+    this.block = BLOCK;
     this.boxes = [];
     this.cursor = -1;
     canvas.setAttribute("role", "application");
@@ -90,13 +86,17 @@ class Pane {
     canvas.addEventListener("mousemove", (event) => this.point(event));
     canvas.addEventListener("mouseleave", () => this.leave());
     canvas.addEventListener("click", (event) => this.click(event));
+    canvas.addEventListener("dblclick", (event) => this.visit(event));
     canvas.addEventListener("keydown", (event) => this.key(event));
     canvas.addEventListener("blur", () => this.leave());
     new ResizeObserver(() => this.draw()).observe(canvas.parentElement);
   }
 
-  show(pool, devices) {
+  show(pool, { number, devices }) {
+    if (number === this.number) return;
+    this.number = number;
     this.devices = devices;
+    this.block = devices.length > MANY ? DENSE : BLOCK;
     this.canvas.setAttribute(
       "aria-label",
       `${pool.name}: ${devices.length} devices, ${deviceCount(pool.used_milli)} in use. Arrow keys walk, Enter explains.`,
@@ -108,7 +108,7 @@ class Pane {
     const width = this.canvas.parentElement.clientWidth && this.canvas.clientWidth;
     if (!width) return;
     this.layout(width);
-    const rows = this.boxes.length ? this.boxes.at(-1).y + BLOCK.height + 2 : BLOCK.height + 2;
+    const rows = this.boxes.length ? this.boxes.at(-1).y + this.block.height + 2 : this.block.height + 2;
     const scale = window.devicePixelRatio || 1;
     this.canvas.width = Math.round(width * scale);
     this.canvas.height = Math.round(rows * scale);
@@ -123,7 +123,7 @@ class Pane {
 
   // Devices of one node stand together and wrap as a group.
   layout(width) {
-    this.size = { ...BLOCK, width: this.blockWidth(width) };
+    this.size = { ...this.block, width: this.blockWidth(width) };
     this.boxes = [];
     let x = 1;
     let y = 1;
@@ -134,10 +134,10 @@ class Pane {
       if (device.node !== node) {
         const group = perNode.get(device.node) * (this.size.width + this.size.gap) - this.size.gap;
         if (node !== null) x += this.size.nodeGap - this.size.gap;
-        if (x > 1 && x + group > width) [x, y] = [1, y + BLOCK.height + BLOCK.gap + 1];
+        if (x > 1 && x + group > width) [x, y] = [1, y + this.block.height + this.block.gap + 1];
         node = device.node;
       }
-      if (x + this.size.width > width) [x, y] = [1, y + BLOCK.height + BLOCK.gap + 1];
+      if (x + this.size.width > width) [x, y] = [1, y + this.block.height + this.block.gap + 1];
       this.boxes.push({ x, y, device });
       x += this.size.width + this.size.gap;
     }
@@ -147,13 +147,13 @@ class Pane {
   blockWidth(width) {
     const nodes = new Set(this.devices.map((device) => device.node)).size || 1;
     const perNode = Math.ceil(this.devices.length / nodes) || 1;
-    let best = BLOCK.least;
+    let best = this.block.least;
     for (let rows = 1; rows <= nodes; rows += 1) {
       const inRow = Math.ceil(nodes / rows);
-      const gaps = (inRow - 1) * BLOCK.nodeGap + inRow * (perNode - 1) * BLOCK.gap;
+      const gaps = (inRow - 1) * this.block.nodeGap + inRow * (perNode - 1) * this.block.gap;
       const fitting = Math.floor((width - 2 - gaps) / (inRow * perNode));
-      best = Math.max(best, Math.min(fitting, BLOCK.width));
-      if (fitting >= BLOCK.good) break;
+      best = Math.max(best, Math.min(fitting, this.block.width));
+      if (fitting >= this.block.good) break;
     }
     return best;
   }
@@ -188,7 +188,7 @@ class Pane {
   at(event) {
     const bounds = this.canvas.getBoundingClientRect();
     const [px, py] = [event.clientX - bounds.left, event.clientY - bounds.top];
-    const { width, height } = this.size ?? BLOCK;
+    const { width, height } = this.size ?? this.block;
     const index = this.boxes.findIndex(
       (box) => px >= box.x - 1 && px <= box.x + width + 1 && py >= box.y - 1 && py <= box.y + height + 1,
     );
@@ -204,6 +204,14 @@ class Pane {
   click(event) {
     const { index, share } = this.at(event);
     if (index >= 0) this.explain(this.boxes[index].device, share);
+  }
+
+  // The life of a device is on the page about the past.
+  visit(event) {
+    const { index } = this.at(event);
+    if (index < 0) return;
+    const { cluster, id } = this.boxes[index].device;
+    location.assign(`/past?cluster=${encodeURIComponent(cluster)}&device=${encodeURIComponent(id)}#device-title`);
   }
 
   key(event) {
@@ -228,7 +236,7 @@ class Pane {
   explain(device, share) {
     const parts = cuts(device);
     const hit = parts.find((cut) => share >= cut.from && share <= cut.to) ?? parts[0];
-    if (hit) this.actions.explain(hit.workload);
+    if (hit?.workload) this.actions.explain(hit.workload);
   }
 
   move(index) {

@@ -1,0 +1,106 @@
+"""The views beside the map: money, promises, the past. In Chromium, against the running server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from dure.embedded.live import LiveFleet
+from tests.browser.conftest import Visit
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")]
+
+SCREENS = pytest.mark.parametrize(
+    "visit", [(1280, 900, "dark"), (390, 844, "light")], ids=["desk", "phone"], indirect=True
+)
+READY = {"money": "#chart-went .main-svg", "promises": "#chart-queue .main-svg", "past": "#pools .meter"}
+
+
+def opened(visit: Visit, name: str) -> None:
+    visit.page.locator(".views a", has_text=re.compile(name, re.IGNORECASE)).click()
+    visit.page.wait_for_selector(READY[name])
+
+
+@SCREENS
+@pytest.mark.parametrize("name", list(READY))
+def test_every_view_fits_every_screen_and_complains_of_nothing(visit: Visit, name: str, shots: Path) -> None:
+    opened(visit, name)
+    expect(visit.page.locator("#live")).to_have_attribute("data-state", "on")
+    visit.page.screenshot(path=shots / f"{name}.png", full_page=True)
+    assert visit.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert visit.complaints == []
+
+
+@pytest.mark.parametrize("name", list(READY))
+def test_every_figure_of_a_view_is_one_click_from_its_data(visit: Visit, name: str) -> None:
+    opened(visit, name)
+    base = visit.page.evaluate("location.origin")
+    links = visit.page.locator("a.data[href]").evaluate_all("nodes => nodes.map((node) => node.href)")
+    assert len(links) >= 5
+    for link in set(links):
+        answer = visit.page.request.get(link)
+        assert answer.ok, link
+        assert link.startswith(base)
+        wanted = "text/csv" if ".csv" in link else "application/json"
+        assert answer.headers["content-type"].startswith(wanted), link
+
+
+def test_the_books_on_the_page_balance(visit: Visit) -> None:
+    opened(visit, "money")
+    expect(visit.page.locator("#balance")).to_have_text("the books balance to the last millionth")
+    parts = [float(visit.page.locator(f"#part-{name}").inner_text()) for name in ("used", "idle", "overhead")]
+    assert abs(sum(parts) - 100) < 0.3
+
+
+def test_days_and_carbon_can_be_chosen(visit: Visit) -> None:
+    opened(visit, "money")
+    visit.page.get_by_role("button", name="days").click()
+    expect(visit.page.get_by_role("link", name="The chart as a sheet")).to_have_attribute(
+        "href", re.compile("by=day,group")
+    )
+    visit.page.get_by_role("button", name="CO₂e").click()
+    expect(visit.page.get_by_role("button", name="CO₂e")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_broken_promise_stands_first_and_explains_itself(visit: Visit) -> None:
+    opened(visit, "promises")
+    row = visit.page.locator("#slo tr").first
+    expect(row).to_be_visible()
+    row.get_by_role("button").click()
+    expect(visit.page.get_by_role("dialog")).to_contain_text("serving")
+
+
+def test_the_slider_goes_back_and_forth_in_time(visit: Visit) -> None:
+    opened(visit, "past")
+    expect(visit.page.locator("#past-note")).to_contain_text("Now")
+    slider = visit.page.locator("#slider")
+    slider.focus()
+    slider.press("Home")
+    expect(visit.page.locator("#past-note")).to_contain_text("ago")
+    expect(visit.page.locator("#ran-count")).to_have_text(re.compile(r"^\d+$"))
+    visit.page.get_by_role("button", name="An hour on").click()
+    expect(visit.page.locator("#moment")).not_to_be_empty()
+    slider.press("End")
+    expect(visit.page.locator("#past-note")).to_contain_text("Now")
+
+
+def test_one_device_shows_who_held_it(visit: Visit, live: LiveFleet) -> None:
+    report = next(one for one in live.store.list_reports() if one.cluster == "seoul-onprem")
+    held = next(device for device in report.devices if device.held)
+    visit.page.goto(f"{visit.page.evaluate('location.origin')}/past?cluster=seoul-onprem&device={held.id}")
+    expect(visit.page.locator("#device")).to_have_value(held.id)
+    expect(visit.page.locator("#device-note")).to_contain_text("last held by")
+    drawn = "node => new Set(node.getContext('2d').getImageData(0, 0, node.width, node.height).data).size"
+    assert visit.page.locator("#device-line").evaluate(drawn) > 2
+
+
+def test_another_policy_is_compared_beside_the_live_one_and_stopped(visit: Visit) -> None:
+    opened(visit, "past")
+    visit.page.locator("#policy").select_option("regret")
+    visit.page.get_by_role("button", name="compare").click()
+    expect(visit.page.locator("#compare")).to_contain_text("Same home")
+    visit.page.get_by_role("button", name="stop").click()
+    expect(visit.page.locator("#compare tr")).to_have_count(0)

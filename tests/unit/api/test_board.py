@@ -1,0 +1,53 @@
+"""The first page's data: only what changed of the map, a bounded number of workloads, the past and its devices."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dure.api.board import Maps
+from tests.unit.api.clients import Client
+from tests.unit.api.small_world import NOW_S, SmallWorld
+
+
+def test_a_reader_gets_only_the_pools_that_changed(world: SmallWorld) -> None:
+    maps = Maps(world.store)
+    first = maps.since(0)
+    assert {f"{pool.cluster}/{pool.pool}" for pool in first.pools} == set(first.known)
+    assert maps.since(first.number).pools == ()
+    report = world.store.list_reports()[0]
+    broken = msgspec.structs.replace(report.devices[0], healthy=False)
+    world.store.write_report(
+        msgspec.structs.replace(report, at_s=report.at_s + 1, devices=(broken, *report.devices[1:]))
+    )
+    (changed,) = maps.since(first.number).pools
+    assert (changed.cluster, changed.pool) == (report.cluster, broken.pool)
+    assert [row.healthy for row in changed.devices].count(False) >= 1
+
+
+def test_a_number_of_another_server_begins_anew(world: SmallWorld) -> None:
+    maps = Maps(world.store)
+    assert len(maps.since(10**9).pools) == len(maps.since(0).known)
+
+
+def test_the_board_is_bounded_and_searched_on_the_server(client: Client) -> None:
+    whole = client.get("/v1/board", params={"limit": 5}).json()
+    assert (len(whole["running"]), len(whole["waiting"])) == (5, 5)
+    assert whole["running_count"] == whole["found_count"] > 5
+    assert whole["waiting_count"] == 6
+    found = client.get("/v1/board", params={"find": "SEOUL-onprem vision"}).json()
+    assert 0 < found["found_count"] < whole["running_count"]
+    for one in found["running"]:
+        assert (one["status"]["placement"]["cluster"], one["spec"]["tenant"]) == ("seoul-onprem", "vision")
+
+
+def test_the_past_and_a_device_answer_over_the_api(client: Client, world: SmallWorld) -> None:
+    was = client.get("/v1/past", params={"at_s": NOW_S}).json()
+    assert was["running"]
+    assert {one["workload"] for one in was["waiting"]} >= {f"train-{number}" for number in range(40, 46)}
+    assert client.get("/v1/past.csv", params={"at_s": NOW_S}).text.startswith("workload,tenant")
+    device = world.store.list_reports()[0].devices[0]
+    cluster = world.store.list_reports()[0].cluster
+    assert client.get(f"/v1/devices/{cluster}/{device.id}/timeline").json()["items"] == []
+    missing = client.get(f"/v1/devices/{cluster}/no-such/timeline")
+    assert missing.status_code == 404
+    assert "dure get devices" in missing.json()["remedy"]
