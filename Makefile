@@ -6,12 +6,14 @@ ARGS   ?=
 # LAB=0 leaves out the tests on real clusters; FULL=1 adds those that take many minutes.
 LAB    ?= 1
 FULL   ?= 0
+# How many examples of each kind `make hostile` tries.
+HOSTILE ?= 500
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 # Bytecode is made at set-up, so that the first start is as fast as the second.
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full setup lint types imports unit search chaos agree lab lab-full lab-wanted browser lock clean
+.PHONY: help run test test-full setup lint types imports unit search hostile chaos agree lab lab-full lab-wanted browser lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +49,9 @@ lab-full: $(VENV)/.dev ## the same with what only `make test-full` needs: Promet
 
 search: $(VENV)/.dev ## the property tests with fresh random examples; ARGS="--hypothesis-seed=N" repeats a run
 	DURE_LAB=0 $(BIN)/python -m pytest -n 2 --dist loadgroup -m hypothesis --hypothesis-profile=search $(ARGS)
+
+hostile: $(VENV)/.dev ## hostile input for the whole API and every parser, fresh each time; HOSTILE=N examples of each kind
+	DURE_LAB=0 DURE_HOSTILE=$(HOSTILE) $(BIN)/python -m pytest -n 2 --hypothesis-profile=search tests/unit/api/test_openapi.py tests/unit/api/test_hostile.py tests/unit/files/test_fuzz.py $(ARGS)
 
 chaos: $(VENV)/.dev ## kill -9 plane, agent, API server and etcd 50 times under load; goes on where it was interrupted
 	$(BIN)/python -m tests.kube.chaos $(ARGS)

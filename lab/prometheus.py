@@ -76,17 +76,24 @@ class Prometheus:
         data: Json = answer["data"]
         return data
 
-    def query(self, expression: str) -> list[Json]:
-        """The samples of an instant query: each has `metric` and `value`."""
-        found: list[Json] = self.get("/api/v1/query", query=expression)["result"]
+    def query(self, expression: str, at_s: float | None = None) -> list[Json]:
+        """The samples of an instant query, now or at a moment of the past: each has `metric` and `value`."""
+        when = {} if at_s is None else {"time": str(at_s)}
+        found: list[Json] = self.get("/api/v1/query", query=expression, **when)["result"]
         return found
 
     def until(
-        self, expression: str, holds: Callable[[list[Json]], bool], *, what: str, timeout_s: float = 60.0
+        self,
+        expression: str,
+        holds: Callable[[list[Json]], bool],
+        *,
+        what: str,
+        at_s: Callable[[], float | None] = lambda: None,
+        timeout_s: float = 60.0,
     ) -> list[Json]:
-        """Ask again and again until `holds` is true of the answer."""
+        """Ask again and again until `holds` is true of the answer; `at_s` tells the moment that is asked for."""
         deadline = time.monotonic() + timeout_s
-        while not holds(found := self.query(expression)):
+        while not holds(found := self.query(expression, at_s())):
             if time.monotonic() > deadline:
                 raise LabError(f"waited {timeout_s:.0f} s in vain for {what}: {expression} gives {found}")
             time.sleep(POLL_S)

@@ -18,6 +18,7 @@ from dure.model.decision import Hold, JournalEntry
 from dure.model.demand import Demand
 from dure.model.errors import Conflict
 from dure.model.policy import Policy, Verb
+from dure.model.posting import Account, Posting
 from dure.model.reason import Reason, Verdict
 from dure.model.report import Report
 from dure.model.tenant import Role, Tenant
@@ -67,7 +68,8 @@ def lived_in(store: SqlStore) -> None:
         before = store.fetch_workload(name)
         status = msgspec.structs.replace(before.status, phase=Phase.DONE, finished_s=9.0)
         charge = Charge(20_000, "vision", "seoul", 1_000_001, 17)
-        store.commit([Change(before.uid, before.version, status, (entry(name),), (), (charge,))])
+        posting = Posting(480_000, "seoul", "h100", Account.PAID, tenant="vision", micros=5, energy_mwh=7)
+        store.commit([Change(before.uid, before.version, status, (entry(name),), (), (charge,))], postings=[posting])
     store.write_report(Report("seoul", 3.0, "7", (), (), (), (Hold("train-3", ()),)))
 
 
@@ -78,7 +80,7 @@ def test_every_write_has_a_line_with_the_name_of_who_wrote(store: SqlStore) -> N
     assert [(one.who, one.via, one.action) for one in said[1:5]] == [("alice", "token:1f", "POST /v1/apply")] * 4
     assert {one.who for one in said[8:]} == {"plane"}
     kinds = {fact.kind for one in said for fact in one.facts}
-    assert kinds == {"tenant", "policy", "token", "spec", "workload", "journal", "charge"}
+    assert kinds == {"tenant", "policy", "token", "spec", "workload", "journal", "charge", "posting"}
     assert store.verify_audit() == (len(said), [])
 
 
@@ -122,6 +124,8 @@ TAMPERED = {
     "a charge lowered": "UPDATE charges SET micros = micros - 1",
     "a charge removed": "DELETE FROM charges",
     "a charge made up": "INSERT INTO charges VALUES (20001, 'vision', 'seoul', 5, 5)",
+    "a line of the ledger": "UPDATE ledger SET energy_mwh = 1",
+    "a line of the ledger removed": "DELETE FROM ledger",
     "a tenant altered": "UPDATE tenants SET body = (SELECT body FROM policies WHERE version = 1)",
     "an old version of a policy": "DELETE FROM policies WHERE version = 1",
     "a token revived": "UPDATE tokens SET body = (SELECT body FROM tenants)",

@@ -15,7 +15,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 
 import msgspec
@@ -24,6 +24,7 @@ from dure.adapters.kube.machines import CLASS, GPU, Machines
 from dure.adapters.kube.rest import Api
 from dure.agent.nodes import NodeKeeper
 from dure.files.builtin import instances
+from dure.model.errors import Temporary
 from dure.scale.nodes.consolidate import Settings, consolidate
 from dure.scale.nodes.state import Node, Offer, Pool
 from lab.cluster import Cluster
@@ -48,6 +49,7 @@ NAME = "gpu"
 TYPES = ("g5.*", "g6.*", "p4d.24xlarge")
 # Consolidation looks every 10 s and checks a plan again after 15: no change for that long is the end of it.
 CALM_S = 75.0
+PATIENCE_S = 600.0
 Shapes = Mapping[tuple[int, int, int, str], int]
 
 
@@ -99,36 +101,44 @@ class Arena:
     def karpenter_settles(self, pods: int, *, calm_s: float = 0.0) -> Side:
         """Until every pod is bound and, for `calm_s`, no node came or went."""
         last, since = Side(0.0, 0, 0), time.monotonic()
-        deadline = since + 300.0 + 10 * calm_s
-        while True:
+
+        def settled() -> Side | None:
+            nonlocal last, since
             waiting, nodes = self._reads.fetch()
             now = side(nodes)
             if now != last:
                 last, since = now, time.monotonic()
-            gone = all(not node.deleting for node in nodes)
-            if not waiting and now.bound == pods and gone and time.monotonic() - since >= calm_s:
-                return now
-            if time.monotonic() > deadline:
-                raise LabError(f"Karpenter did not settle: {now}, {len(waiting)} pods wait")
-            time.sleep(0.2)
+            done = not waiting and now.bound == pods and not any(node.deleting for node in nodes)
+            return now if done and time.monotonic() - since >= calm_s else None
+
+        return _when(settled, f"Karpenter with {pods} pods", PATIENCE_S + 10 * calm_s)
 
     def ours_settles(self, pods: int) -> Side:
         """Turn the keeper until every pod is bound and there is nothing left to do."""
-        deadline = time.monotonic() + 300.0
-        while True:
+
+        def settled() -> Side | None:
             busy = self._keeper.turn(time.time())
             waiting, nodes = self._machines.fetch()
             now = side(nodes)
-            if not busy and not waiting and now.bound == pods:
-                return now
-            if time.monotonic() > deadline:
-                raise LabError(f"the keeper did not settle: {now}, {len(waiting)} pods wait")
-            time.sleep(0.1)
+            return now if not busy and not waiting and now.bound == pods else None
+
+        return _when(settled, f"Dure's keeper with {pods} pods", PATIENCE_S)
 
     def still_to_save(self) -> float:
         """What Dure's consolidation would take off Karpenter's nodes as they stand, in dollars an hour."""
         _, nodes = self._reads.fetch()
         return consolidate(nodes, (self.pool,), Settings(), time.time()).saving / 1e6
+
+
+def _when(settled: Callable[[], Side | None], who: str, patience_s: float) -> Side:
+    """What stands once it is settled; a server too busy to answer is asked again."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline:
+        with contextlib.suppress(Temporary):
+            if (found := settled()) is not None:
+                return found
+        time.sleep(0.2)
+    raise LabError(f"{who} did not settle in {patience_s:.0f} s")
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Dure's mirror of KEDA against the real KEDA, Prometheus and kube-controller-manager, tick by tick.
 
-    python -m tests.kube.keda_agreement             one path of about 340 ticks, ten minutes
-    python -m tests.kube.keda_agreement --short     its beginning
+    python -m tests.kube.keda_agreement             up, an outage, down, and up again: about ten minutes
+    python -m tests.kube.keda_agreement --short     up and an outage: a minute
 
 The service and its ScaledObject are what `dure render` prints. One question of the autoscaler is one tick: the load
 of the tick is shown, the question goes on to KEDA's adapter (which asks the operator, which asks Prometheus), and
@@ -26,6 +26,7 @@ from dure.model.quantity import milli
 from dure.scale.hpa.observe import Total
 from dure.scale.keda.engine import KedaSight, KedaState, Step, tick
 from dure.scale.keda.serve import Value, serve
+from lab.errors import LabError
 from lab.lab import Lab
 from lab.metrics_api import MetricsApi, Question
 from lab.progress import say
@@ -34,11 +35,21 @@ from tests.kube.keda_world import LAB_FLAGS, NAMESPACE, KedaWorld, keda_world, o
 
 # 15, 60 and 300 s lie a sixth of a step or more away from its multiples.
 STEP_S = 1.7
+# Down takes five minutes of calm before the first step and a minute between steps.
+PATIENCE_S = 1800.0
 Load = float | None
 
-SHORT: tuple[Load, ...] = (8, 8, *[47] * 20, *[None] * 6, 47, 47)
-# Two windows of calm: five minutes before the first step down, a minute between steps; then a surge on the way.
-WHOLE: tuple[Load, ...] = (*SHORT, *[45] * 4, *[22] * 285, *[60] * 12, *[22] * 10)
+
+class Phase(msgspec.Struct, frozen=True):
+    """A load for so many ticks, and on until the replicas have come where it leads, however fast ticks are."""
+
+    load: Load
+    ticks: int
+    reach: int = 0
+
+
+SHORT = (Phase(8, 2), Phase(47, 3, reach=10), Phase(None, 6), Phase(47, 2))
+WHOLE = (*SHORT, Phase(45, 4), Phase(22, 3, reach=7), Phase(60, 3, reach=10), Phase(22, 5))
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -58,11 +69,11 @@ class Tick(msgspec.Struct, frozen=True):
 class Player:
     """Answers the autoscaler of one ScaledObject with what KEDA says, and keeps the mirror beside it."""
 
-    def __init__(self, world: KedaWorld, manifest: Json, path: Sequence[Load]) -> None:
+    def __init__(self, world: KedaWorld, manifest: Json, path: Sequence[Phase]) -> None:
         self.judged: list[Tick] = []
         self.done = threading.Event()
         self.error: BaseException | None = None
-        self._world, self._path = world, path
+        self._world, self._path, self._since = world, list(path), 0
         self._query = manifest["spec"]["triggers"][0]["metadata"]["query"]
         self._scaled, self._state = scaled_of(manifest), KedaState()
         self._before, self._answers = 0, (None, None)
@@ -80,19 +91,26 @@ class Player:
     def _tick(self, question: Question) -> list[Json] | None:
         spec, status, ready = self._world.deployment()
         if self._step is not None:
-            number = len(self.judged)
             after = (spec, self._step.replicas)
-            self.judged.append(Tick(number, self._path[number], self._before, self._answers, after))
-        if len(self.judged) == len(self._path):
+            self.judged.append(Tick(len(self.judged), self._path[0].load, self._before, self._answers, after))
+            self._go_on(spec)
+        if not self._path:
             self.done.set()
             return None
-        value = self._world.show(self._path[len(self.judged)], self._query)
+        value = self._world.show(self._path[0].load, self._query)
         items = self._world.ask_keda(question.metric, question.selector)
         sight = KedaSight(self._wait(), spec, status, ready, (value,))
         self._answers = (_value(items), self._mirrored(value, sight))
         self._step = tick(self._scaled, self._state, sight)
         self._before, self._state = spec, self._step.state
         return items
+
+    def _go_on(self, replicas: int) -> None:
+        """To the next phase when this one has lasted long enough and led where it should."""
+        phase, self._since = self._path[0], self._since + 1
+        if self._since >= phase.ticks and phase.reach in (0, replicas):
+            del self._path[0]
+            self._since = 0
 
     def _mirrored(self, value: Value, sight: KedaSight) -> int | None:
         served = serve(self._scaled, (value,), self._state.failures, sight.spec_replicas, sight.ready)
@@ -110,7 +128,7 @@ class Player:
         return time.monotonic() - self._anchor_s
 
 
-def play(world: KedaWorld, objects: list[Json], path: Sequence[Load]) -> list[Tick]:
+def play(world: KedaWorld, objects: list[Json], path: Sequence[Phase]) -> list[Tick]:
     """Start the service at its smallest number, then its ScaledObject, then answer until the path ends."""
     scaled = of("ScaledObject", objects)
     least = scaled["spec"]["minReplicaCount"]
@@ -121,8 +139,11 @@ def play(world: KedaWorld, objects: list[Json], path: Sequence[Load]) -> list[Ti
     player = Player(world, scaled, path)
     with MetricsApi(world.cluster, player.answer):
         world.cluster.apply(scaled)
+        deadline_s = time.monotonic() + PATIENCE_S
         while not player.done.wait(30.0):
-            say(f"keda: tick {len(player.judged)} of {len(path)}")
+            say(f"keda: {len(player.judged)} ticks, {world.deployment()[0]} replicas")
+            if time.monotonic() > deadline_s:
+                raise LabError(f"the path did not end: {summary(player.judged)}")
     if player.error is not None:
         raise player.error
     return player.judged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import threading
@@ -64,10 +65,12 @@ def _handler(texts: Mapping[str, str]) -> type[http.server.BaseHTTPRequestHandle
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             text = texts.get(self.path)
-            self.send_response(404 if text is None else 200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write((text or "").encode())
+            # Prometheus hangs up when it has waited too long; it comes again.
+            with contextlib.suppress(ConnectionError):
+                self.send_response(404 if text is None else 200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write((text or "").encode())
 
         def log_message(self, *_: object) -> None:
             return

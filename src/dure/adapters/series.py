@@ -11,6 +11,7 @@ import gzip
 import importlib.util
 import io
 import json
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from dure.adapters.outside import MAX_BYTES, fetch
 from dure.model.errors import InvalidInput, NotFound, Temporary
 from dure.model.units import Instant, Seconds
 from dure.ports import Clock
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     import httpx
 
 TIME_COLUMNS = ("datetime_utc", "datetime", "timestamp", "time", "date")
-TIMEOUT_S = 10.0
 # A source that has failed is left alone for this long: nobody should wait for it in every turn.
 RETRY_S = 60.0
 
@@ -44,11 +45,11 @@ class Source:
 
     def __init__(
         self, where: str, clock: Clock, *, fresh_s: Seconds = 3600.0, stale_s: Seconds = 6 * 3600.0,
-        headers: Mapping[str, str] | None = None, client: httpx.Client | None = None,
+        headers: Mapping[str, str] | None = None, client: httpx.Client | None = None, local: bool = False,
     ) -> None:  # fmt: skip
         self.where, self._clock, self._fresh_s, self._stale_s = where, clock, fresh_s, stale_s
         self._headers = dict(headers or {})
-        self._client = client
+        self._client, self._local = client, local
         self._kept: Table | None = None
         self._failed_s: Instant | None = None
 
@@ -78,12 +79,13 @@ class Source:
                     f"no such file: {path}", remedy="Give a .csv, .csv.gz, .json or .parquet file or a URL."
                 )
             return path.read_bytes()
+        if self._client is None:
+            return fetch(self.where, self._headers, local=self._local)
         # Most fleets read files, and a simulation should not wait for a client that it never uses.
         import httpx
 
         try:
-            client = self._client or httpx.Client(timeout=TIMEOUT_S)
-            answer = client.get(self.where, headers=self._headers)
+            answer = self._client.get(self.where, headers=self._headers)
         except httpx.HTTPError as error:
             raise Temporary(f"{type(error).__name__}: {error}", where=self.where) from error
         if answer.status_code >= 400:
@@ -166,9 +168,13 @@ def _json(where: str, text: str) -> list[dict[str, Any]]:
 
 def _unzipped(where: str, body: bytes) -> bytes:
     try:
-        return gzip.decompress(body)
-    except (gzip.BadGzipFile, EOFError) as error:
+        with gzip.GzipFile(fileobj=io.BytesIO(body)) as packed:
+            found = packed.read(MAX_BYTES + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InvalidInput(f"is not a gzip file: {error}", where=where) from error
+    if len(found) > MAX_BYTES:
+        raise InvalidInput(f"is larger than {MAX_BYTES // 2**20} MiB once unpacked", where=where)
+    return found
 
 
 def _parquet(where: str, body: bytes) -> list[dict[str, Any]]:

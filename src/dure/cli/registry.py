@@ -54,6 +54,8 @@ COMMANDS: dict[str, Entry] = {
     "lint": Entry("dure.cli.lint", "Find known traps in Kubernetes manifests.", PEOPLE),
     "advise": Entry("dure.cli.advise", "What to rent for a model; what the fleet could save.", PEOPLE),
     "audit": Entry("dure.cli.audit", "Who changed what; has anybody altered it.", PEOPLE),
+    "backup": Entry("dure.cli.backup", "Everything the store holds, as one file.", RUN),
+    "restore": Entry("dure.cli.restore", "A backup into an empty store.", RUN),
     "tls": Entry("dure.cli.tls", "The authority of dure up --tls: show, rotate.", PROCESS),
     "token": Entry("dure.cli.token", "API tokens: make, list, rotate, revoke.", PEOPLE),
     "bill": Entry("dure.cli.bill", "What a tenant was charged in a month.", PEOPLE),

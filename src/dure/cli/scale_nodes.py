@@ -12,13 +12,13 @@ import msgspec
 
 from dure.files.params import FiniteRange
 from dure.files.plain import read_as
-from dure.model.errors import InvalidInput
+from dure.model.errors import InvalidInput, Temporary
 from dure.model.quantity import mib, milli
 from dure.scale.nodes.budget import Budget, Reason, check
 from dure.scale.nodes.state import Offer, Pool
 
 if TYPE_CHECKING:
-    from dure.agent.nodes import PoolRules
+    from dure.agent.nodes import NodeKeeper, PoolRules
 
 
 class BudgetPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,7 +83,7 @@ def command(file: Path, kubeconfig: Path, via: str, apply: bool, once: bool, eve
         keeper = NodeKeeper(machines, pools, rules=read_rules(file), tell=click.echo)
         if apply:
             try:
-                while keeper.turn(time.time()) or not once:
+                while _turned(keeper) or not once:
                     time.sleep(every)
             except KeyboardInterrupt:
                 return
@@ -99,6 +99,15 @@ def command(file: Path, kubeconfig: Path, via: str, apply: bool, once: bool, eve
     for name, reason in found.consolidation.stop:
         click.echo(f"stop  {name}: {reason}")
     click.echo(f"It would save {found.consolidation.saving / 1e6:.2f} USD/h. Nothing was changed.")
+
+
+def _turned(keeper: NodeKeeper) -> bool:
+    """One turn; an API server that does not answer now is asked again at the next."""
+    try:
+        return keeper.turn(time.time())
+    except Temporary as error:
+        click.echo(f"{error}; trying again", err=True)
+        return True
 
 
 def read_pools(path: Path) -> tuple[Pool, ...]:

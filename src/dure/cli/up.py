@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; SQLite in the state folder."
 )
 @click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The owner's token; that of the state folder if left out. Replicas share one.",
+)
+@click.option(
     "--grpc-port", type=click.IntRange(0, 65535), help="Let agents hold a gRPC stream on this port too; 0 takes any."
 )
 @click.option(
@@ -73,6 +78,7 @@ def command(
     fleet_file: Path | None,
     seed: int,
     store_url: str,
+    token_file: Path | None,
     grpc_port: int | None,
     grpc_cert: Path | None,
     grpc_key: Path | None,
@@ -123,7 +129,7 @@ def command(
     with hold(state), ExitStack() as stack:
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
         samples = stack.enter_context(opened(monitoring, live))
-        keys = Keys(fetch_token(state / "token"))
+        keys = Keys(fetch_token(token_file or state / "token"))
         authority = _authority(state) if tls else None
         app = create_app(
             live.desk,

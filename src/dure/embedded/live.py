@@ -7,8 +7,12 @@ the end; after a crash they are a little behind the store, which is what reconci
 from __future__ import annotations
 
 import math
+import os
+import secrets
+import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import structlog
@@ -17,6 +21,7 @@ from dure.adapters.clock import RealClock, ScaledClock
 from dure.adapters.memory.stream import arrivals, small_services, standing
 from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.store import SqlStore, open_store
+from dure.adapters.store.clock import DatabaseClock
 from dure.adapters.tracing import span
 from dure.agent.identity import fetch_identity
 from dure.embedded.demo import Stage
@@ -41,6 +46,8 @@ SHARE_STOP_S = 3.0
 # The imitated world never gets further ahead of the loop than this in one turn. A report may then be two turns old
 # before it counts as stale (300 s), however slow the machine.
 LEASH_S = 120.0
+# A replica that is gone is missed after this long; the others take over well within ten seconds.
+REPLICA_LEASE_S = 5.0
 
 _log = structlog.get_logger("dure.embedded")
 
@@ -51,6 +58,15 @@ class Saved(msgspec.Struct, frozen=True):
     now_s: Instant
     fed_until_s: Instant
     clusters: dict[str, bytes]
+
+
+def _office(store: SqlStore, members: Members, real: RealClock) -> dict[str, Any]:
+    """How this process gets to lead. Alone it always does, also right after a restart; of several replicas on one
+    PostgreSQL each has a name of its own, and they go by the database's clock."""
+    if store.engine.dialect.name != "postgresql" or not members.outside:
+        return {"lease_clock": real}
+    holder = f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
+    return {"lease_clock": DatabaseClock(store.engine), "holder": holder, "lease_s": REPLICA_LEASE_S}
 
 
 class LiveFleet:
@@ -74,7 +90,13 @@ class LiveFleet:
         self.resumed = saved is not None
         self.fleet, self.catalogue, self.seed = fleet, catalogue, seed
         self.world = EmbeddedWorld(
-            fleet, catalogue, self.store, self.clock, seed=seed, lease_clock=self._real, speed=speed
+            fleet,
+            catalogue,
+            self.store,
+            self.clock,
+            seed=seed,
+            speed=speed,
+            **_office(self.store, self.members, self._real),
         )
         self._fed_until_s = saved.fed_until_s if saved else self.clock.now() - BACKLOG_S
         if saved is not None:

@@ -27,4 +27,4 @@ def carbon_of(fleet: Fleet, clock: Clock, seed: int) -> CarbonPort:
 
 
 def _source(named: SeriesSource, clock: Clock) -> Source:
-    return Source(named.where, clock, fresh_s=named.fresh_s, stale_s=named.stale_s)
+    return Source(named.where, clock, fresh_s=named.fresh_s, stale_s=named.stale_s, local=named.local)

@@ -14,7 +14,7 @@ from dure.model.units import Instant, Seconds
 from dure.model.workload import Workload
 from dure.place import place
 from dure.plane.desk import Desk
-from dure.plane.loop import Plane
+from dure.plane.loop import LEASE_S, Plane
 from dure.plane.members import LocalPlane
 from dure.plane.observe import Observer
 from dure.ports import Clock, StorePort
@@ -36,6 +36,7 @@ class EmbeddedWorld:
         seed: int,
         holder: str = "embedded",
         lease_clock: Clock | None = None,
+        lease_s: Seconds = LEASE_S,
         speed: float = 1.0,
         idle_s: Seconds = 10.0,
     ) -> None:
@@ -57,6 +58,7 @@ class EmbeddedWorld:
         prices, carbon = prices_of(fleet, clock, seed), carbon_of(fleet, clock, seed)
         observer = Observer(store, fleet, catalogue, prices, carbon, seed)
         self.plane = Plane(observer, place, clock, holder, lease_clock or clock)
+        self.plane.lease_s = lease_s
         self.desk = Desk(observer, clock, speed)
         for tenant in fleet.tenants:
             store.write_tenant(tenant)

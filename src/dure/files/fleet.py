@@ -183,6 +183,7 @@ _SOURCE_KEYS = (
     Key("columns", MapOf(Text(longest=200)), "Column of each grid or cluster/pool whose name differs."),
     Key("fresh", Quantity(DURATION), "Read again after this long; 1h if left out.", "fresh_s"),
     Key("stale", Quantity(DURATION), "Not believed after this long without an answer; 6h if left out.", "stale_s"),
+    Key("local", Flag(), "Whether the URL may be one of this very machine; refused if left out."),
 )
 _SOLD = Key("capacity", Choice(Capacity), "Which price the figures are; 'spot' if left out.")
 CARBON_SOURCE = Record("Grid intensity in g/kWh over time, one column per grid.", _SOURCE_KEYS, SeriesSource)

@@ -50,7 +50,8 @@ class ClusterSpec(msgspec.Struct, frozen=True):
 class SeriesSource(msgspec.Struct, frozen=True, omit_defaults=True):
     """A file or URL with figures over time. `columns` maps a grid or 'cluster/pool' to its column where names differ.
 
-    Read again after `fresh_s`; while the source is away the last figures serve until `stale_s`.
+    Read again after `fresh_s`; while the source is away the last figures serve until `stale_s`. `local` allows an
+    address of this very machine.
     """
 
     where: str
@@ -58,6 +59,7 @@ class SeriesSource(msgspec.Struct, frozen=True, omit_defaults=True):
     fresh_s: Seconds = 3600.0
     stale_s: Seconds = 6 * 3600.0
     capacity: Capacity = Capacity.SPOT
+    local: bool = False
 
 
 class Fleet(msgspec.Struct, frozen=True, omit_defaults=True):

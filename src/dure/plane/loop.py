@@ -39,7 +39,7 @@ class Plane:
         self.decide = Deciding(decide, self.store)
         self.clock = clock
         self.holder = holder
-        self.lease_clock = lease_clock
+        self.lease_clock, self.lease_s = lease_clock, LEASE_S
         self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
         self.bursting, self.pooling = Bursting(observer), Pooling(observer)
         self.moving, self.stretching, self.books = Moving(observer), Stretching(observer), Books(observer)
@@ -53,7 +53,7 @@ class Plane:
         `touched` then names the clusters that have something new to do.
         """
         self.touched = set()
-        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), LEASE_S)
+        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), self.lease_s)
         self.leading = token is not None
         if token is None:
             return 0
@@ -89,12 +89,11 @@ class Plane:
 
     def close_books(self) -> None:
         """Bill everything that runs up to this moment, for those who want to sum up now."""
-        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), LEASE_S)
+        token = self.store.acquire_lease(self.holder, self.lease_clock.now(), self.lease_s)
         if token is None:
             return
         now_s, reports = self.clock.now(), self.store.list_reports()
         drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
         billed(drafts, self.observer.snapshot(now_s, [draft.record for draft in drafts], reports), every_s=0.0)
-        posted = self.books.close(drafts, reports, now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
-        self.store.commit(changes, **posted._asdict(), token=token)
+        self.store.commit(changes, **self.books.close(drafts, reports, now_s)._asdict(), token=token)

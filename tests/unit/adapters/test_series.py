@@ -115,7 +115,7 @@ def test_a_fleet_file_names_a_real_source_on_loopback_and_the_plane_reads_it() -
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        named = SeriesSource(f"http://127.0.0.1:{server.server_port}/v1/carbon", columns={"KR": "kr"})
+        named = SeriesSource(f"http://127.0.0.1:{server.server_port}/v1/carbon", columns={"KR": "kr"}, local=True)
         fleet = msgspec.structs.replace(demo_fleet(), carbon_source=named)
         found = {
             one.grid: one.g_per_kwh for one in fleet_carbon(fleet, VirtualClock(0.0), 1).fetch_carbon(0, 2 * HOUR)

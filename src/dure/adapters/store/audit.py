@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, select
 
 from dure.adapters.acting import act
 from dure.adapters.store import tables as t
+from dure.adapters.store.rows import POSTING_KEY, POSTING_SUMS
 from dure.model.audit import START, AuditBody, AuditLine, Fact, Mark, digest_of, sealed
 from dure.ports import Charge
 
@@ -71,6 +72,13 @@ def charge_facts(charges: Iterable[Charge]) -> Iterator[Fact]:
         yield Fact("charge", f"{one.day}/{one.cluster}/{one.tenant}", f"{one.micros}/{one.carbon_mg}")
 
 
+def posting_facts(rows: Iterable[Mapping[str, object]]) -> Iterator[Fact]:
+    """As with charges: what was added to each line of the ledger."""
+    for row in rows:
+        name = "/".join(str(row[column]) for column in POSTING_KEY)
+        yield Fact("posting", name, "/".join(str(row[column]) for column in POSTING_SUMS))
+
+
 def fact(kind: str, name: str, body: object) -> Fact:
     return Fact(kind, name, digest_of(body))
 
@@ -83,6 +91,8 @@ def standing(db: Connection) -> Iterator[Fact]:
         yield from entry_facts([row._asdict()])
     for row in db.execute(select(t.charges)):
         yield from charge_facts([_charge(row)])
+    for row in db.execute(select(t.ledger)):
+        yield from posting_facts([row._asdict()])
     for kind, name, body in bodies(db):
         yield fact(kind, name, body)
 

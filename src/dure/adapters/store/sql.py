@@ -6,6 +6,7 @@ import difflib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 from sqlalchemy import Connection, Engine, Select, func, select
@@ -45,7 +46,12 @@ from dure.model.who import PLANE
 from dure.model.workload import Phase, WorkloadRecord
 from dure.ports import NO_SETTINGS, Change, Charge
 
+if TYPE_CHECKING:
+    from dure.adapters.store.bus import Bus
+
 _LEADER = "leader"
+# Other replicas hear of it when this transaction is committed.
+NOTIFY = "NOTIFY dure_news"
 # Looking for a similar name must not cost more than the answer is worth.
 _NAMES_COMPARED = 500
 
@@ -57,15 +63,22 @@ class SqlStore:
         self._listeners: list[Callable[[], None]] = []
         self._fresh = freshness_of(engine)
         self._joined = threading.local()
+        self._bus: Bus | None = None
 
     def close(self) -> None:
+        if self._bus is not None:
+            self._bus.close()
         if self._fresh is not None:
             self._fresh.close()
         self.engine.dispose()
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Wake `listener` after every commit of this process that wrote an event."""
+        """Wake `listener` after every commit that wrote an event; on PostgreSQL also those of other processes."""
         self._listeners.append(listener)
+        if self._bus is None and self.engine.dialect.name == "postgresql":
+            from dure.adapters.store.bus import Bus
+
+            self._bus = Bus(self.engine, self._wake)
         return lambda: self._listeners.remove(listener)
 
     @contextmanager
@@ -189,10 +202,12 @@ class SqlStore:
                 new_events.extend(change.events)
                 charges.extend(change.charges)
             rows = self._append(db, new_entries, new_events)
-            audit.append(db, [*facts, *audit.entry_facts(rows), *audit.charge_facts(charges)])
+            posted = posting_rows(postings)
+            told = (*audit.entry_facts(rows), *audit.charge_facts(charges), *audit.posting_facts(posted))
+            audit.append(db, [*facts, *told])
             for row in charge_rows(charges):
                 upsert(db, t.charges, row, ("day", "tenant", "cluster"), add=("micros", "carbon_mg"))
-            for row in posting_rows(postings):
+            for row in posted:
                 upsert(db, t.ledger, row, POSTING_KEY, add=POSTING_SUMS)
             for name, value in sorted(settings.items()):
                 _set(db, name, value)
@@ -397,6 +412,8 @@ class SqlStore:
             db.execute(t.journal.insert(), rows)
         if events:
             db.execute(t.events.insert(), [{"tenant": one.tenant, "body": encode(one)} for one in events])
+            if db.dialect.name == "postgresql":
+                db.exec_driver_sql(NOTIFY)
         return rows
 
     def _wake(self) -> None:

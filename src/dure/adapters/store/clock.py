@@ -1,0 +1,26 @@
+"""The database's own time, for leases: replicas whose clocks differ or jump then still agree on who leads."""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from dure.model.errors import Temporary
+from dure.model.units import Instant, Seconds
+
+
+class DatabaseClock:
+    """A `Clock` for asking only; nobody waits by it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine.execution_options(reads=True)
+
+    def now(self) -> Instant:
+        try:
+            with self._engine.connect() as db:
+                return float(db.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+        except DBAPIError as error:
+            raise Temporary(f"the database does not answer: {error.orig}") from error
+
+    def wait(self, duration_s: Seconds) -> bool:
+        raise NotImplementedError("leases are looked at, not waited for")
