@@ -84,7 +84,7 @@ def test_compiled_and_plain_queues_are_the_same(strict: bool) -> None:
             ends[sample], order, held, where, lasts[sample], need, pools, free.copy(), NOW_S, strict, twin[sample]
         )
         again = np.full(40, np.inf)
-        _one(ends[sample], order, held, where, lasts[sample], need, pools, free.copy(), NOW_S, strict, again)
+        _one(ends[sample], order, held, where, lasts[sample], need, pools, free.copy(), NOW_S, strict, again)  # type: ignore[no-untyped-call]  # compiled code is untyped
         np.testing.assert_array_equal(again, twin[sample])
     np.testing.assert_array_equal(plain, twin)
 
