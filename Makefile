@@ -41,10 +41,10 @@ imports: $(VENV)/.dev ## the layer contract
 unit: $(VENV)/.dev $(VENV)/.kernels browser lab-wanted ## the tests alone; ARGS="-k word" narrows them, LAB=0 leaves out real clusters
 	DURE_LAB=$(LAB) DURE_FULL=$(FULL) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (the first time about 15 minutes)
+lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (the first time about 20 minutes)
 	$(BIN)/python -m lab build
 
-lab-full: $(VENV)/.dev ## the same with what only `make test-full` needs: Prometheus, KEDA, Karpenter (20 minutes more the first time)
+lab-full: $(VENV)/.dev ## the same with what only `make test-full` needs: KEDA, Karpenter (about 15 minutes more the first time)
 	$(BIN)/python -m lab build --full
 
 search: $(VENV)/.dev ## the property tests with fresh random examples; ARGS="--hypothesis-seed=N" repeats a run

@@ -7,7 +7,8 @@ from pathlib import Path
 from lab import background
 from lab.build import ensure, go_problem
 from lab.errors import LabError
-from lab.versions import ARTIFACTS
+from lab.node import why_no_real_node
+from lab.versions import ARTIFACTS, REAL_NODE
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -24,11 +25,21 @@ def build(options: argparse.Namespace) -> int:
     if options.if_go and problem:
         print(f"lab: not built, tests on real clusters will be skipped: {problem}", file=sys.stderr)
         return 0
-    built = ensure([artifact.name for artifact in ARTIFACTS] if options.full else options.artifact or None)
+    built = ensure(options.artifact if options.artifact and not options.full else _buildable(options.full))
     if not options.if_go:
         for name, path in built.items():
             print(f"{name}\t{path}")
     return 0
+
+
+def _buildable(full: bool) -> list[str]:
+    """What can be used here: all, or all but what is built on demand only."""
+    problem = why_no_real_node()
+    if problem:
+        print(f"lab: without real nodes, tests on them will be skipped: {problem}", file=sys.stderr)
+    left_out = set(REAL_NODE) if problem else set()
+    wanted = [artifact.name for artifact in ARTIFACTS if full or not artifact.on_demand]
+    return [name for name in wanted if name not in left_out]
 
 
 def up(options: argparse.Namespace) -> int:

@@ -74,10 +74,11 @@ def go_build(artifact: Artifact, folder: Path, tell: Tell) -> None:
     if artifact.files:
         _copy_files(artifact, folder)
         return
+    packages = artifact.package.split()
     command = ["go", "build", "-v", "-trimpath", "-ldflags", artifact.family.ldflags]
     if artifact.family.tags:
         command += ["-tags", ",".join(artifact.family.tags)]
-    command += ["-o", str(folder / artifact.name), artifact.package]
+    command += ["-o", str(folder / artifact.name) if len(packages) == 1 else f"{folder}/", *packages]
     _run_go(artifact, command, tell)
 
 
@@ -135,7 +136,7 @@ def _run_go(artifact: Artifact, command: list[str], tell: Tell) -> None:
     process = spawn(
         command,
         stdout=subprocess.PIPE,
-        env=_go_environment(),
+        env={**_go_environment(), **({"CGO_ENABLED": "1"} if artifact.family.cgo else {})},
         cwd=artifact.family.folder,
         niceness=NICENESS,
     )

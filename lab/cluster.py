@@ -16,12 +16,13 @@ from lab import components, kubeconfig
 from lab.components import LOOPBACK, ClusterFiles
 from lab.errors import ComponentFailed, LabError
 from lab.kueue import KueueFiles, install_kueue, kueue_argv, prepare_kueue
+from lab.node import PARTS, NodeFiles, RealNode
 from lab.nodes import node_groups
 from lab.pki import Authority, KeyPair, signing_key
 from lab.ports import Ports
 from lab.process import Component
 from lab.rest import Api, Json
-from lab.stages import Switch, kwok_config
+from lab.stages import GROUP, Switch, kwok_config
 
 APISERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
@@ -47,6 +48,7 @@ class Cluster:
         default_run_s: float = 1.0,
         audit: str = "",
         flags: Mapping[str, Sequence[str]] | None = None,
+        real_nodes: int = 0,
     ) -> None:
         """`audit` names a user whose every request is written to `audit_log`; `flags` change programs' arguments."""
         self.name = name
@@ -57,6 +59,7 @@ class Cluster:
         self._switches: list[Switch] = []
         self._audit = audit
         self._flags = flags or {}
+        self._has_real = real_nodes > 0
         self.audit_log = folder / "audit.jsonl"
         self._port = ports.take()
         self.server = f"https://{LOOPBACK}:{self._port}"
@@ -69,6 +72,7 @@ class Cluster:
         self._parts: dict[str, Component] = {ETCD: etcd[0], APISERVER: self._apiserver(etcd[1])}
         self._kueue_files: KueueFiles | None = None
         self._add_programs(programs, ports)
+        self.real: list[RealNode] = [self._real_node(number, ports) for number in range(real_nodes)]
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -161,7 +165,12 @@ class Cluster:
     def start_rest(self) -> None:
         """Wait for the API server, start everything else, wait until a pod could be created."""
         self._part(APISERVER).wait_ready()
-        others = [part for name, part in self._parts.items() if name not in (ETCD, APISERVER, KUEUE)]
+        real = {id(part) for node in self.real for part in node.parts}
+        others = [
+            part
+            for name, part in self._parts.items()
+            if name not in (ETCD, APISERVER, KUEUE) and id(part) not in real
+        ]
         for part in others:
             part.start(wait=False)
         for part in others:
@@ -172,9 +181,13 @@ class Cluster:
         if self._kueue_files is not None:
             install_kueue(self.kubectl, self.api, self._kueue_files)
             self.start(KUEUE)
+        for node in self.real:
+            node.start()
 
     def end(self) -> None:
         """Kill everything of this cluster (not the shared etcd); nothing is worth a slow farewell."""
+        for node in self.real:
+            node.end()
         for name, part in self._parts.items():
             if name != ETCD:
                 part.kill()
@@ -201,7 +214,7 @@ class Cluster:
         return kubeconfig.write(path, self.name, self.server, self._files.ca, identity)
 
     def _system_kubeconfig(self, user: str, groups: Iterable[str] = ()) -> Path:
-        file = user.removeprefix("system:")
+        file = user.removeprefix("system:").replace(":", "-")
         return self._kubeconfig(file, self._authority.client(file, user, groups))
 
     def _component(self, name: str, argv: list[str], port: int, path: str, *, tls: bool = True) -> Component:
@@ -220,6 +233,9 @@ class Cluster:
             policy = self.folder / "audit.yaml"
             policy.write_text(yaml.safe_dump(components.audit_policy(self._audit)))
             argv += components.audited(policy, self.audit_log)
+        if self._has_real:
+            client = self._authority.client("kubelet-client", "kube-apiserver", ["system:masters"])
+            argv += components.reaches_kubelets(self._files, client)
         return self._component(APISERVER, argv, self._port, "/readyz")
 
     def _add_programs(self, programs: Collection[str], ports: Ports) -> None:
@@ -239,7 +255,8 @@ class Cluster:
             self._write_kwok_config()
             port = ports.take()
             config = self._system_kubeconfig("system:kwok", ["system:masters"])
-            argv = components.kwok(self._binaries[KWOK], self._kwok_config, config, port)
+            only = GROUP if self._has_real else ""
+            argv = components.kwok(self._binaries[KWOK], self._kwok_config, config, port, only=only)
             self._parts[KWOK] = self._component(KWOK, argv, port, "/healthz", tls=False)
         if KUEUE in programs:
             port = ports.take()
@@ -248,6 +265,17 @@ class Cluster:
             self._kueue_files = prepare_kueue(self.folder, manifests, self._authority, ports.take(), port)
             argv = kueue_argv(self._binaries[KUEUE], self._kueue_files, config)
             self._parts[KUEUE] = self._component(KUEUE, argv, port, "/readyz", tls=False)
+
+    def _real_node(self, number: int, ports: Ports) -> RealNode:
+        name = f"real-{number}"
+        files = NodeFiles(
+            self._system_kubeconfig(f"system:node:{name}", ["system:nodes"]),
+            self._authority.server(f"kubelet-{number}", [LOOPBACK, name]),
+            self._files.ca,
+        )
+        node = RealNode(name, self.folder / name, self._binaries, files, self.api, ports)
+        self._parts |= {f"{part}-{number}": found for part, found in zip(PARTS, node.parts, strict=True)}
+        return node
 
     @property
     def _kwok_config(self) -> Path:

@@ -115,6 +115,16 @@ def apiserver(binary: Path, files: ClusterFiles, port: int, etcd_port: int, pref
     ]
 
 
+def reaches_kubelets(files: ClusterFiles, client: KeyPair) -> list[str]:
+    """What an API server needs to fetch logs and to attach to containers."""
+    return [
+        f"--kubelet-certificate-authority={files.ca}",
+        f"--kubelet-client-certificate={client.cert}",
+        f"--kubelet-client-key={client.key}",
+        "--kubelet-preferred-address-types=InternalIP",
+    ]
+
+
 def controller_manager(binary: Path, files: ClusterFiles, kubeconfig: Path, port: int) -> list[str]:
     return [
         str(binary),
@@ -157,12 +167,14 @@ def scheduler(binary: Path, files: ClusterFiles, config: Path, port: int) -> lis
     ]
 
 
-def kwok(binary: Path, config: Path, kubeconfig: Path, port: int) -> list[str]:
+def kwok(binary: Path, config: Path, kubeconfig: Path, port: int, *, only: str = "") -> list[str]:
+    """`only` is a label of the nodes it may act for; without it, it acts for all."""
     return [
         str(binary),
         f"--kubeconfig={kubeconfig}",
         f"--config={config}",
-        "--manage-all-nodes=true",
+        *(["--manage-all-nodes=false", f"--manage-nodes-with-label-selector={only}"] if only else []),
+        *([] if only else ["--manage-all-nodes=true"]),
         f"--node-ip={LOOPBACK}",
         # Addresses that exist in objects only; distinct ones, for endpoints are counted by address.
         "--cidr=10.64.0.0/16",

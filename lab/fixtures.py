@@ -8,6 +8,7 @@ the marker `full` take many minutes and run in `make test-full` alone (`DURE_FUL
 """
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from lab.build import go_problem, lacking
 from lab.cluster import Cluster
 from lab.lab import Lab
+from lab.node import why_no_real_node
 
 LabFactory = Callable[..., Lab]
 
@@ -42,6 +44,9 @@ def everything() -> bool:
     return os.environ.get("DURE_FULL") == "1"
 
 
+_no_real_node = functools.cache(why_no_real_node)
+
+
 def _absent(items: list[pytest.Item]) -> set[str]:
     """What some test wants and `make test` does not build."""
     return set(lacking({part for item in items for part in _parts(item)}))
@@ -53,6 +58,8 @@ def _parts(item: pytest.Item) -> tuple[str, ...]:
 
 
 def _why_later(item: pytest.Item, absent: set[str]) -> str | None:
+    if item.get_closest_marker("real_node") and (problem := _no_real_node()):
+        return f"tests on real nodes are left out: {problem}"
     if item.get_closest_marker("full") and not everything():
         return "takes many minutes: only in `make test-full`"
     missing = sorted(absent & set(_parts(item)))

@@ -4,6 +4,7 @@ A controller is started with `HTTP_PROXY` set to this forwarder (`lab.keda`); a 
 would have in production. A name nobody has given a server, or one whose server is gone, answers 502.
 """
 
+import contextlib
 import http.client
 import http.server
 import threading
@@ -49,11 +50,13 @@ def _handler(routes: Mapping[str, str]) -> type[http.server.BaseHTTPRequestHandl
                 status, raw = _fetch(target, path) if target else (502, f"no server for {asked.netloc}".encode())
             except (OSError, http.client.HTTPException) as error:
                 status, raw = 502, str(error).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
+            # Who asked may have hung up meanwhile.
+            with contextlib.suppress(ConnectionError):
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(raw)))
+                self.end_headers()
+                self.wfile.write(raw)
 
         def log_message(self, *_: object) -> None:
             return

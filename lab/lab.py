@@ -17,15 +17,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lab import components
+from lab import cgroups, components
 from lab.build import ensure
 from lab.cluster import APISERVER, ETCD, KUEUE, OPTIONAL, Cluster, plain_status
 from lab.errors import LabError
+from lab.node import why_no_real_node
 from lab.ports import Ports
 from lab.process import Component
 from lab.progress import say
+from lab.versions import REAL_NODE
 
 PREFIX = "dure-lab-run-"
+# Artifacts of which several files are used.
+FOLDERS = ("kueue-manifests", "containerd", "cni")
 # Folders with logs of failed or killed labs are of interest for that long.
 KEPT_S = 2 * 24 * 3600
 
@@ -42,6 +46,7 @@ class Lab:
         default_run_s: float = 1.0,
         audit: Mapping[str, str] | None = None,
         flags: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+        real_nodes: Mapping[str, int] | None = None,
         folder: Path | None = None,
         keep: bool = False,
     ) -> None:
@@ -49,8 +54,9 @@ class Lab:
 
         `default_run_s` is how long Job pods run that do not say; `audit` names the user of a cluster whose requests
         are recorded; `flags` gives programs of a cluster other arguments, e.g.
-        `{"a": {"kube-controller-manager": ["--horizontal-pod-autoscaler-sync-period=1s"]}}`; `folder` a new folder to
-        use instead of a temporary one; `keep` leaves it behind even after success.
+        `{"a": {"kube-controller-manager": ["--horizontal-pod-autoscaler-sync-period=1s"]}}`; `real_nodes` says how
+        many real nodes a cluster has (root only), e.g. `{"a": 1}`; `folder` a new folder to use instead of a
+        temporary one; `keep` leaves it behind even after success.
         """
         self.keep = keep
         self._names = tuple(clusters)
@@ -58,11 +64,13 @@ class Lab:
         self._default_run_s = default_run_s
         self._audit = audit or {}
         self._flags = flags or {}
+        self._real_nodes = real_nodes or {}
         self._folder = folder
         self._ports = Ports()
         self._etcd: Component | None = None
         self._clusters: dict[str, Cluster] = {}
-        if unknown := (set(kueue) | set(off or {}) | set(self._audit) | set(self._flags)) - set(self._names):
+        told = set(kueue) | set(off or {}) | set(self._audit) | set(self._flags) | set(self._real_nodes)
+        if unknown := told - set(self._names):
             raise LabError(f"no cluster {', '.join(sorted(unknown))} in this lab; it has {', '.join(self._names)}")
 
     @property
@@ -101,9 +109,12 @@ class Lab:
 
     def start(self) -> None:
         """Build what is missing, start etcd, then all API servers side by side, then the rest."""
+        if any(self._real_nodes.values()) and (problem := why_no_real_node()):
+            raise LabError(f"this lab cannot have its real nodes: {problem}")
         binaries = self._binaries()
         if self._folder is None:
             _sweep()
+            cgroups.sweep()
             self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.folder.mkdir(parents=True, exist_ok=True)
         atexit.register(self._stop_late)
@@ -121,6 +132,7 @@ class Lab:
                 default_run_s=self._default_run_s,
                 audit=self._audit.get(name, ""),
                 flags=self._flags.get(name),
+                real_nodes=self._real_nodes.get(name, 0),
             )
         for cluster in self._clusters.values():
             cluster.start_api()
@@ -150,8 +162,10 @@ class Lab:
         names = {ETCD, APISERVER, "kubectl"}.union(*self._programs.values())
         if KUEUE in names:
             names.add("kueue-manifests")
+        if any(self._real_nodes.values()):
+            names.update(REAL_NODE)
         found = ensure(names)
-        return {name: entry if name == "kueue-manifests" else entry / name for name, entry in found.items()}
+        return {name: entry if name in FOLDERS else entry / name for name, entry in found.items()}
 
     def _make_etcd(self, binary: Path, port: int) -> Component:
         argv = components.etcd(binary, self.folder / "etcd", port, self._ports.take())

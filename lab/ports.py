@@ -57,6 +57,15 @@ class Ports:
         return lock
 
 
+def in_use(port: int) -> bool:
+    """Whether a lab that lives holds this port."""
+    lock = Ports()._lock(port)
+    if lock is None:
+        return True
+    lock.close()
+    return False
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

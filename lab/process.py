@@ -58,20 +58,25 @@ class Component:
     def __init__(
         self,
         name: str,
-        argv: Sequence[str],
+        argv: Sequence[str] | Callable[[], Sequence[str]],
         log: Path,
         ready: Callable[[], bool],
         *,
         env: Mapping[str, str] | None = None,
         ready_timeout_s: float = 90.0,
     ) -> None:
+        """`argv` may be a function where a start depends on what runs by then."""
         self.name = name
-        self.argv = tuple(argv)
+        self._argv = argv
         self.log = log
         self._ready = ready
         self._env = env
         self._ready_timeout_s = ready_timeout_s
         self._process: Child | None = None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return tuple(self._argv() if callable(self._argv) else self._argv)
 
     @property
     def running(self) -> bool:

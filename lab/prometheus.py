@@ -3,7 +3,7 @@
     with Prometheus(tmp_path, config) as prometheus:
         prometheus.until("up == 1", lambda found: len(found) == 1, what="the target")
 
-Both are built on demand from the published Go module (`lab.versions`), without its web pages and without service
+Both are built from the published Go module (`lab.versions`), without its web pages and without service
 discovery of clouds: the API and static, file and HTTP discovery are what tests use.
 """
 

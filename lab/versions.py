@@ -26,6 +26,8 @@ class Family:
     stamped: tuple[str, ...] = ()
     # Build tags; Prometheus without service discovery of clouds is a third of its dependencies.
     tags: tuple[str, ...] = ()
+    # With C in it; linked statically, to run inside any root.
+    cgo: bool = False
 
     @property
     def folder(self) -> Path:
@@ -41,7 +43,7 @@ class Family:
 
     @property
     def ldflags(self) -> str:
-        flags = ["-s", "-w"]
+        flags = ["-s", "-w", *(["-extldflags=-static"] if self.cgo else [])]
         if self.stamped:
             major, minor, _ = self.version.removeprefix("v").split(".", 2)
             values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
@@ -52,7 +54,10 @@ class Family:
 
 @dataclass(frozen=True)
 class Artifact:
-    """One thing kept in the cache: a program, or files of a module (`files` are globs under its root)."""
+    """One thing kept in the cache: a program, or files of a module (`files` are globs under its root).
+
+    `package` may name several programs, separated by spaces; then the entry holds each under its own name.
+    """
 
     name: str
     family: Family
@@ -79,6 +84,12 @@ KEDA = Family("keda", "github.com/kedacore/keda/v2")
 KARPENTER = Family("karpenter", "sigs.k8s.io/karpenter")
 PROMETHEUS = Family("prometheus", "github.com/prometheus/prometheus", tags=("remove_all_sd",))
 
+CONTAINERD = Family(
+    "containerd", "github.com/containerd/containerd/v2", tags=("no_btrfs", "no_devmapper", "no_zfs", "no_aufs")
+)
+RUNC = Family("runc", "github.com/opencontainers/runc", tags=("netgo", "osusergo"), cgo=True)
+CNI = Family("cni", "github.com/containernetworking/plugins")
+
 
 def _kubernetes(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Artifact:
     return Artifact(
@@ -99,7 +110,6 @@ def _prometheus(name: str, cold_s: int, scratch_mib: int, kept_mib: int) -> Arti
         cold_s=cold_s,
         scratch_mib=scratch_mib,
         kept_mib=kept_mib,
-        on_demand=True,
     )
 
 
@@ -129,6 +139,26 @@ ARTIFACTS: tuple[Artifact, ...] = (
         KUEUE,
         files=("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),
     ),
+    _kubernetes("kubelet", cold_s=60, scratch_mib=400, kept_mib=90),
+    Artifact(
+        "containerd",
+        CONTAINERD,
+        package=" ".join(
+            f"{CONTAINERD.module}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+        ),
+        cold_s=140,
+        scratch_mib=900,
+        kept_mib=80,
+    ),
+    Artifact("runc", RUNC, package=RUNC.module, cold_s=30, scratch_mib=150, kept_mib=10),
+    Artifact(
+        "cni",
+        CNI,
+        package=" ".join(f"{CNI.module}/plugins/{name}" for name in ("main/ptp", "main/loopback", "ipam/host-local")),
+        cold_s=20,
+        scratch_mib=100,
+        kept_mib=10,
+    ),
     _prometheus("prometheus", cold_s=240, scratch_mib=1500, kept_mib=110),
     _prometheus("promtool", cold_s=40, scratch_mib=300, kept_mib=100),
     Artifact(
@@ -147,5 +177,7 @@ ARTIFACTS: tuple[Artifact, ...] = (
     _keda("operator", cold_s=330, scratch_mib=2500, kept_mib=150),
     _keda("adapter", cold_s=70, scratch_mib=500, kept_mib=100),
 )
+
+REAL_NODE = ("kubelet", "containerd", "runc", "cni")
 
 BY_NAME = {artifact.name: artifact for artifact in ARTIFACTS}

@@ -7,6 +7,10 @@ The service and its ScaledObject are what `dure render` prints. One question of 
 of the tick is shown, the question goes on to KEDA's adapter (which asks the operator, which asks Prometheus), and
 KEDA's answer goes back at the next point of a time grid, whose multiples are not near any window or period of the
 rendered behaviour. Compared are KEDA's answer with the mirror's, and the replicas found at the next question.
+
+On a busy machine two moments are known only by their bounds: when the controller decides (between our answer and
+its next question), and for which second KEDA asked Prometheus (one of those that passed meanwhile). The mirror has to
+agree for the first of these moments or for the last; ticks that need the last are counted as late.
 """
 
 from __future__ import annotations
@@ -24,8 +28,8 @@ import msgspec
 
 from dure.model.quantity import milli
 from dure.scale.hpa.observe import Total
-from dure.scale.keda.engine import KedaSight, KedaState, Step, tick
-from dure.scale.keda.serve import Value, serve
+from dure.scale.keda.engine import KedaSight, KedaState, tick
+from dure.scale.keda.serve import Failed, Value, query_value, serve
 from lab.errors import LabError
 from lab.lab import Lab
 from lab.metrics_api import MetricsApi, Question
@@ -60,6 +64,7 @@ class Tick(msgspec.Struct, frozen=True):
     before: int
     answer: tuple[int | None, int | None]
     replicas: tuple[int, int]
+    late: bool = False
 
     @property
     def agrees(self) -> bool:
@@ -76,8 +81,9 @@ class Player:
         self._world, self._path, self._since = world, list(path), 0
         self._query = manifest["spec"]["triggers"][0]["metadata"]["query"]
         self._scaled, self._state = scaled_of(manifest), KedaState()
-        self._before, self._answers = 0, (None, None)
-        self._step: Step | None = None
+        self._before = 0
+        self._answers: tuple[int | None, int | None] = (None, None)
+        self._sight: KedaSight | None = None
         self._anchor_s = 0.0
 
     def answer(self, question: Question) -> list[Json] | None:
@@ -90,20 +96,37 @@ class Player:
 
     def _tick(self, question: Question) -> list[Json] | None:
         spec, status, ready = self._world.deployment()
-        if self._step is not None:
-            after = (spec, self._step.replicas)
-            self.judged.append(Tick(len(self.judged), self._path[0].load, self._before, self._answers, after))
+        if self._sight is not None:
+            self._judge(self._sight, spec, time.monotonic() - self._anchor_s)
             self._go_on(spec)
         if not self._path:
             self.done.set()
             return None
         value = self._world.show(self._path[0].load, self._query)
+        asked_s = int(time.time())
         items = self._world.ask_keda(question.metric, question.selector)
+        value = self._shown(value, _value(items), range(asked_s, int(time.time()) + 1))
         sight = KedaSight(self._wait(), spec, status, ready, (value,))
         self._answers = (_value(items), self._mirrored(value, sight))
-        self._step = tick(self._scaled, self._state, sight)
-        self._before, self._state = spec, self._step.state
+        self._before, self._sight = spec, sight
         return items
+
+    def _judge(self, sight: KedaSight, replicas: int, now_s: float) -> None:
+        """The controller has decided at some moment since the last answer."""
+        step, late = tick(self._scaled, self._state, sight), False
+        if step.replicas != replicas:
+            last = tick(self._scaled, self._state, msgspec.structs.replace(sight, now_s=now_s))
+            step, late = (last, True) if last.replicas == replicas else (step, False)
+        self._state = step.state
+        after = (replicas, step.replicas)
+        self.judged.append(Tick(len(self.judged), self._path[0].load, self._before, self._answers, after, late))
+
+    def _shown(self, value: Value, answer: int | None, seconds: range) -> Value:
+        """What Prometheus said in the second that KEDA asked for; a lost scrape may have changed it meanwhile."""
+        if isinstance(value, Failed) or answer is None:
+            return value
+        found = [query_value(self._world.values(self._query, second), ignore_null=False) for second in seconds]
+        return next((one for one in found if not isinstance(one, Failed) and int(one * 1000) == answer), value)
 
     def _go_on(self, replicas: int) -> None:
         """To the next phase when this one has lasted long enough and led where it should."""
@@ -119,7 +142,7 @@ class Player:
 
     def _wait(self) -> float:
         """Until the next point of the grid; the first answer is its beginning."""
-        if self._step is None:
+        if self._sight is None:
             self._anchor_s = time.monotonic()
             return 0.0
         gone_s = time.monotonic() - self._anchor_s
@@ -158,6 +181,7 @@ def summary(ticks: Sequence[Tick]) -> Json:
     return {
         "ticks": len(ticks),
         "differing": sum(not one.agrees for one in ticks),
+        "late": sum(one.late for one in ticks),
         "changes": len(path) - 1,
         "replicas": path,
         "fallbacks": sum(one.load is None and one.answer[0] is not None for one in ticks),

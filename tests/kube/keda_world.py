@@ -101,6 +101,9 @@ class KedaWorld:
         found = self.prometheus.until(query, shown, what=f"a load of {load}", at_s=lambda: int(time.time()))
         return query_value(tuple(float(one["value"][1]) for one in found), ignore_null=False)
 
+    def values(self, query: str, at_s: int) -> tuple[float, ...]:
+        return tuple(float(one["value"][1]) for one in self.prometheus.query(query, at_s))
+
     def report_devices(self, use: float, pods: list[str], *, honoured: bool) -> None:
         """What a DCGM exporter says, whose own pod has another name; `honoured` as its monitor's honorLabels."""
         lines = [

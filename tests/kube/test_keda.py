@@ -63,8 +63,8 @@ def test_keda_alone_brings_the_rendered_service_to_what_its_load_needs(
         world.cluster.apply(*objects)
         until(lambda: world.deployment()[2] == 2, "the smallest number of pods")
         query = of("ScaledObject", objects)["spec"]["triggers"][0]["metadata"]["query"]
-        world.show(33, query)
-        until(lambda: world.deployment()[2] == 7, "seven pods for 33 requests at 5 each")
+        world.show(60, query)
+        until(lambda: world.deployment()[2] == 10, "the largest number of pods for 60 requests at 5 each")
 
 
 def the_generated_autoscaler_is_foreseen(world: KedaWorld, manifest: Json) -> None:

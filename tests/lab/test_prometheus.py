@@ -1,4 +1,4 @@
-"""The lab's Prometheus scrapes, answers, and its promtool judges rules. Only where both are built already."""
+"""The lab's Prometheus scrapes, answers, and its promtool judges rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from lab.errors import LabError
 from lab.prometheus import Prometheus, promtool
 
-pytestmark = [pytest.mark.lab, pytest.mark.parts("prometheus", "promtool")]
+pytestmark = pytest.mark.lab
 
 RULE = """
 groups:

@@ -11,7 +11,7 @@ from dure.files.builtin import demo_fleet
 from lab.prometheus import promtool
 from tests.unit.manifest.test_render import objects, of, setting
 
-pytestmark = [pytest.mark.lab, pytest.mark.parts("promtool")]
+pytestmark = pytest.mark.lab
 
 
 def test_promtool_reads_every_rendered_rule(tmp_path: Path) -> None:

@@ -82,15 +82,18 @@ def plain(value: T, *, status: int = 200) -> Response[T]:
     return Encoded(_ENCODER.encode(value), status)
 
 
-def page(items: Sequence[T], limit: int, after: str | None, cursor: Callable[[T], str]) -> Response[Page[T]]:
-    """The `limit` items that follow the one whose cursor is `after`."""
+def page(
+    items: Sequence[T], limit: int, after: str | None, cursor: Callable[[T], str],
+    filled: Callable[[Sequence[T]], Sequence[T]] = tuple,
+) -> Response[Page[T]]:  # fmt: skip
+    """The `limit` items that follow the one whose cursor is `after`; `filled` adds what is worked out for readers."""
     start = 0
     if after is not None:
         found = next((index for index, item in enumerate(items) if cursor(item) == after), None)
         if found is None:
             raise InvalidInput("'after' names no item of this list", remedy="Begin again without 'after'.")
         start = found + 1
-    shown = tuple(items[start : start + limit])
+    shown = tuple(filled(items[start : start + limit]))
     more = start + limit < len(items)
     return plain(Page(shown, cursor(shown[-1]) if more and shown else None))
 

@@ -44,7 +44,7 @@ from dure.api.routes import (
     tokens,
     workloads,
 )
-from dure.api.rules import guard
+from dure.api.rules import check
 from dure.api.service import STATE_KEY, Service
 from dure.api.stream import Stream
 from dure.ports import MetricsPort
@@ -123,7 +123,7 @@ def create_app(
             *sso.HANDLERS,
             *pages,
         ],
-        guards=[guard],
+        before_request=check,
         exception_handlers={Exception: problems.handle},
         lifespan=[_background],
         logging_config=None,

@@ -57,7 +57,7 @@ def apply(backend: Backend, documents: Documents, key: str, who: Who) -> Applied
                 backend.store.write_tenant(tenant)
         for policy in policies:
             if ("Policy", policy.name) in todo:
-                keep(backend.store, policy, backend.now())
+                keep(backend.store, policy, backend.now(), who.name)
         for workload in documents.workloads:
             if ("Workload", workload.name) in todo:
                 submit_own(backend, workload, f"{key}/{workload.name}" if key else "", who)
@@ -81,8 +81,12 @@ def _with_fleets(documents: Documents) -> tuple[list[Tenant], list[Policy]]:
 
 def _policy_step(before: Policy | None, after: Policy) -> Step:
     checked(after)
-    # The store numbers versions; the one in the document does not count.
-    same = msgspec.structs.replace(after, version=before.version) if before else after
+    # The store numbers and signs versions; what the document says of that does not count.
+    same = after
+    if before is not None:
+        same = msgspec.structs.replace(
+            after, version=before.version, changed_by=before.changed_by, changed_s=before.changed_s
+        )
     return _step("Policy", after.name, before, same)
 
 

@@ -6,7 +6,7 @@ from memory or one indexed query. Those that may take longer (`plan`, `submit`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from dure.device.board import Feedback, Moved, ShareStatus, ShareView, Squads, Timeline
@@ -50,6 +50,10 @@ class Backend(Protocol):
         ...
 
     def why(self, name: str) -> Why: ...
+
+    def with_eta(self, records: Sequence[WorkloadRecord]) -> Sequence[WorkloadRecord]:
+        """The same records, each that waits or runs with its expected start and finish."""
+        ...
 
     def status(self) -> FleetStatus: ...
 

@@ -1,6 +1,6 @@
 """Who may call what: one line for each endpoint, the role it takes and how far its answer reaches.
 
-The guard asks this table for every request. An endpoint without a line is refused to all but the owner, and a test
+This table is asked for every request. An endpoint without a line is refused to all but the owner, and a test
 fails that reads every path of the OpenAPI page. A new endpoint therefore needs one line here.
 
 Reaches:
@@ -16,8 +16,7 @@ from __future__ import annotations
 import enum
 from typing import Any, NamedTuple
 
-from litestar.connection import ASGIConnection
-from litestar.handlers import BaseRouteHandler
+from litestar import Request
 
 from dure.api.auth import ROOT
 from dure.api.caller import who_of
@@ -151,11 +150,11 @@ def rule_of(method: str, path: str) -> Rule | None:
     return RULES.get(f"{'GET' if method == 'HEAD' else method} {path}")
 
 
-def guard(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
-    """Litestar calls it before every handler."""
-    scope: Any = connection.scope
+async def check(request: Request[Any, Any, Any]) -> None:
+    """Litestar calls it before every handler. A guard of its own would do the same and copy the handler each time."""
+    scope: Any = request.scope
     rule = rule_of(scope["method"], scope["path_template"])
-    who = who_of(connection)
+    who = who_of(request)
     if scope["method"] == "OPTIONS" and who.grants:
         return
     if rule is None:

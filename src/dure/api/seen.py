@@ -84,6 +84,7 @@ def status_for(
         troubles=tuple(one for one in status.troubles if not one.workload or one.workload in names),
         usage=tuple(one for one in status.usage if who.sees(one.tenant)),
         services=tuple(one for one in status.services if who.sees(one.tenant)),
+        upcoming=tuple(one for one in status.upcoming if one.workload in names),
     )
 
 

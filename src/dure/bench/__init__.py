@@ -16,6 +16,7 @@ class Entry(NamedTuple):
 BENCHES: dict[str, Entry] = {
     "api": Entry("dure.bench.api", "GET of one workload against a bare Litestar handler."),
     "device": Entry("dure.bench.device", "Squads of real ONNX segments against threads and turns."),
+    "slices": Entry("dure.bench.slices", "A slice of a node against running directly, and beside a greedy tenant."),
     "interference": Entry("dure.bench.interference", "Equation 1 on measured pairs that it has not seen."),
     "share": Entry("dure.bench.share", "One GPU shared by many: latency against every published system."),
     "route": Entry("dure.bench.route", "Queue choice against a fixed queue, the published rule and the optimum."),

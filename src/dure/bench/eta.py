@@ -1,81 +1,120 @@
 """`dure bench eta`: how often the ranges of expected start and finish hold, on recorded jobs.
 
-Philly (with its virtual clusters as groups) and PAI jobs through a first-come queue, loaded so that many wait.
+Philly (virtual clusters and sizes as groups), PAI and openb jobs through a first-come queue that is nearly full.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 
 import click
+import msgspec
 
-from dure.bench.data import data_file, read_rows
+from dure.bench.eta_data import TRACES, jobs_of_file
 from dure.bench.eta_replay import Forecast, Replay, Trace
 from dure.bench.gap import seeds
+from dure.bench.progress import Journal, cells
 from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.files.params import POSITIVE
 from dure.model.errors import InvalidInput
 
 # Forecasts made while the ranges are still learned are not counted.
 WARM = 100
+KINDS = ("start", "finish", "running")
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """Of one kind of forecast on one stretch; `below` came before the wide range, `above` after it."""
+
+    forecasts: int
+    held_90: float
+    held_50: float
+    below: float
+    above: float
+    width_90_h_median: float
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    devices: int
+    kinds: dict[str, Measured]
 
 
 @click.command("eta")
-@click.option("--trace", "traces", multiple=True, type=click.Choice(["philly", "pai"]), help="Default: both.")
-@click.option("--jobs", default=1500, show_default=True, help="Jobs of each stretch.")
-@click.option("--load", type=POSITIVE, default=1.1, show_default=True, help="Demand over capacity.")
+@click.option("--trace", "traces", multiple=True, type=click.Choice(list(TRACES)), help="Default: philly and pai.")
+@click.option("--jobs", type=click.IntRange(1), default=4000, show_default=True, help="Jobs of each stretch.")
+@click.option("--load", type=POSITIVE, default=0.95, show_default=True, help="Demand over capacity.")
 @click.option("--seeds", "seed_text", default="1..3", show_default=True, help="Each is another stretch of the trace.")
+@click.option("--file", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Other jobs: at_s, length_s, devices, group.")  # fmt: skip
+@click.option("--resume", type=click.Path(dir_okay=False, path_type=Path), help="Keep finished cells in this file.")
 @bench_options
 def command(
-    traces: tuple[str, ...], jobs: int, load: float, seed_text: str, as_json: bool, report: Path | None
-) -> None:
+    traces: tuple[str, ...], jobs: int, load: float, seed_text: str, file: Path | None, resume: Path | None,
+    as_json: bool, report: Path | None,
+) -> None:  # fmt: skip
     """Calibration of expected start and finish: how often the 50 % and 90 % ranges hold.
 
     \b
     Example:
       dure bench eta --json
-      dure bench eta --trace pai --seeds 7 --load 0.95
+      dure bench eta --trace openb --seeds 7 --load 0.9
     """
+    known = (
+        {file.stem: jobs_of_file(file)} if file else {name: TRACES[name]() for name in traces or ("philly", "pai")}
+    )
+    journal = Journal(resume, Stretch, f"{jobs} {load} {file or ''} 2")
     rows: list[Row] = []
-    for trace in traces or ("philly", "pai"):
-        known = _philly() if trace == "philly" else _pai()
-        for seed in seeds(seed_text):
-            stretch = _stretch(known, jobs, seed)
-            devices = _devices(stretch, load)
-            found = list(Replay(stretch, devices, seed).run())
-            rows += [
-                _row(trace, seed, kind, devices, [one for one in found if one.kind == kind])
-                for kind in ("start", "finish", "running")
-            ]
-            click.echo(f"{trace} seed {seed}: {len(found)} forecasts on {devices} devices", err=True)
+    for trace, seed in cells([(trace, seed) for trace in known for seed in seeds(seed_text)], "eta"):
+        key = f"{trace} {seed}"
+        one = journal.get(key)
+        if one is None:
+            one = measured(_stretch(known[trace], jobs, seed), load, seed)
+            journal.add(key, one)
+        for kind, found in one.kinds.items():
+            rows.append(
+                {"trace": trace, "policy": "dure", "seed": seed, "kind": kind, "load": load, "devices": one.devices,
+                 **msgspec.structs.asdict(found)}
+            )  # fmt: skip
     emit(Result("eta", rows, summary(rows)), as_json=as_json, report=report, figures=_figures(rows) if report else ())
 
 
+def measured(stretch: list[Trace], load: float, seed: int) -> Stretch:
+    devices = _devices(stretch, load)
+    found = list(Replay(stretch, devices, seed).run())
+    kinds = {kind: [one for one in found if one.kind == kind][WARM:] for kind in KINDS}
+    if not any(kinds.values()):
+        raise InvalidInput("too few forecasts", remedy="Give more --jobs or a higher --load.")
+    return Stretch(devices, {kind: _measured(mine) for kind, mine in kinds.items() if mine})
+
+
 def summary(rows: list[Row]) -> dict[str, Cell]:
-    """Shares that held over all forecasts of a trace and kind."""
+    """Shares that held over all forecasts of a trace and kind; of all who wait, start and finish, and all who run."""
     told: dict[str, Cell] = {}
-    for trace, kind in dict.fromkeys((str(row["trace"]), str(row["kind"])) for row in rows):
-        mine = [row for row in rows if (row["trace"], row["kind"]) == (trace, kind)]
-        count = sum(_number(row["forecasts"]) for row in mine)
-        for name in ("held_90", "held_50"):
-            held = sum(_number(row[name]) * _number(row["forecasts"]) for row in mine)
-            told[f"{trace}_{kind}_{name}"] = round(held / count, 4) if count else None
+    for trace in dict.fromkeys(str(row["trace"]) for row in rows):
+        mine = [row for row in rows if row["trace"] == trace]
+        for name, kinds in (*((kind, (kind,)) for kind in KINDS), ("waiting", ("start", "finish"))):
+            some = [row for row in mine if row["kind"] in kinds]
+            for cell in ("held_90", "held_50"):
+                told[f"{trace}_{name}_{cell}"] = _share(some, cell)
     return told
 
 
-def _row(trace: str, seed: int, kind: str, devices: int, found: list[Forecast]) -> Row:
-    counted = found[WARM:]
-    if not counted:
-        raise InvalidInput(f"too few forecasts of {kind} in {trace}", remedy="Give more --jobs or a higher --load.")
+def _share(rows: list[Row], cell: str) -> float | None:
+    count = sum(_number(row["forecasts"]) for row in rows)
+    return round(sum(_number(row[cell]) * _number(row["forecasts"]) for row in rows) / count, 4) if count else None
+
+
+def _measured(counted: list[Forecast]) -> Measured:
     widths = [(one.said.highest_s - one.said.lowest_s) / 3600 for one in counted]
-    return {
-        "trace": trace, "policy": "dure", "seed": seed, "kind": kind, "devices": devices, "forecasts": len(counted),
-        "held_90": round(sum(one.said.holds(one.came_s) for one in counted) / len(counted), 4),
-        "held_50": round(sum(one.said.holds_half(one.came_s) for one in counted) / len(counted), 4),
-        "width_90_h_median": round(median(widths), 3),
-    }  # fmt: skip
+    return Measured(
+        len(counted),
+        round(sum(one.said.holds(one.came_s) for one in counted) / len(counted), 4),
+        round(sum(one.said.holds_half(one.came_s) for one in counted) / len(counted), 4),
+        round(sum(one.came_s < one.said.lowest_s for one in counted) / len(counted), 4),
+        round(sum(one.came_s > one.said.highest_s for one in counted) / len(counted), 4),
+        round(median(widths), 3),
+    )
 
 
 def _stretch(known: list[Trace], jobs: int, seed: int) -> list[Trace]:
@@ -88,29 +127,6 @@ def _devices(jobs: list[Trace], load: float) -> int:
     span_s = max(1.0, jobs[-1].at_s - jobs[0].at_s)
     demand = sum(min(job.length_s, span_s) * job.devices for job in jobs) / span_s
     return max(max(job.devices for job in jobs), round(demand / load))
-
-
-def _philly() -> list[Trace]:
-    rows = read_rows(data_file("philly/philly_jobs.csv"))
-    found = [
-        Trace(
-            datetime.fromisoformat(row["timestamp"]).timestamp(), max(1.0, float(row["duration"])),
-            max(1, int(float(row["num_gpus"]))), row["cluster"],
-        )
-        for row in rows
-    ]  # fmt: skip
-    return sorted(found, key=lambda job: (job.at_s, job.length_s))
-
-
-def _pai() -> list[Trace]:
-    rows = read_rows(data_file("pai-gaia/pai-100k.csv"))
-    found = [
-        Trace(
-            float(row["arrival_time"]), max(1.0, float(row["length"])), max(1, int(float(row["cpus"]))), row["cpus"]
-        )
-        for row in rows
-    ]
-    return sorted(found, key=lambda job: (job.at_s, job.length_s))
 
 
 def _number(cell: Cell) -> float:

@@ -34,20 +34,32 @@ Rush = tuple[Instant, Instant, str, float]
 @click.command("foresee")
 @click.option("--days", type=click.IntRange(1, 60), default=3, show_default=True, help="How long the fleet runs.")
 @click.option("--seeds", "seed_text", default="1..4", show_default=True, help="1..3, 2 or 1,4.")
+@click.option(
+    "--part", type=click.Choice(["both", "servings", "device"]), default="both", show_default=True,
+    help="The demo's servings, one shared device, or both.",
+)  # fmt: skip
+@click.option("--seconds", type=click.IntRange(20, 3600), default=60, show_default=True, help="Of the device's time.")
 @bench_options
-def command(days: int, seed_text: str, as_json: bool, report: Path | None) -> None:
+def command(days: int, seed_text: str, part: str, seconds: int, as_json: bool, report: Path | None) -> None:
     """Promises kept and money spent, with and without foresight.
 
     \b
     Example:
       dure bench foresee --json
-      dure bench foresee --days 5 --seeds 1..8
+      dure bench foresee --part servings --days 5 --seeds 1..8
     """
     rows: list[Row] = []
     for seed in seeds(seed_text):
-        for way in WAYS:
-            rows.append(course(way, days, seed))
-            click.echo(f"{rows[-1]}", err=True)
+        if part != "device":
+            for way in WAYS:
+                rows.append(course(way, days, seed))
+                click.echo(f"{rows[-1]}", err=True)
+        if part != "servings":
+            from dure.bench import foresee_device
+
+            for foresees in (False, True):
+                rows.append(foresee_device.course(foresees, seconds, seed))
+                click.echo(f"{rows[-1]}", err=True)
     emit(Result("foresee", rows, _summary(rows)), as_json=as_json, report=report)
 
 
@@ -107,6 +119,22 @@ def _row(way: str, days: int, seed: int, store: MemoryStore, replica_s: float) -
 
 
 def _summary(rows: list[Row]) -> dict[str, Cell]:
+    told: dict[str, Cell] = {}
+    if any(row["policy"] == WAYS[0] for row in rows):
+        told |= _of_servings([row for row in rows if row["policy"] in WAYS])
+    device = [row for row in rows if row["policy"] not in WAYS]
+    if device:
+        ahead, behind = (
+            {figure: sum(int(row[figure] or 0) for row in device if row["policy"] == f"equation 3 {way}")
+             for figure in ("late", "batch_done")}
+            for way in ("ahead", "behind")
+        )  # fmt: skip
+        told["device_late_against_behind"] = round(ahead["late"] / max(1, behind["late"]), 3)
+        told["device_batch_against_behind"] = round(ahead["batch_done"] / max(1, behind["batch_done"]), 3)
+    return told
+
+
+def _of_servings(rows: list[Row]) -> dict[str, Cell]:
     def mean(way: str, figure: str) -> float:
         found = [float(row[figure] or 0.0) for row in rows if row["policy"] == way]
         return sum(found) / len(found)

@@ -101,6 +101,8 @@ def _of_file(path: Path, known: list[Mark]) -> tuple[int, list[Finding]]:
         lines = [msgspec.json.decode(text, type=AuditLine) for text in path.read_bytes().splitlines()]
     except msgspec.MsgspecError as error:
         raise InvalidInput(f"this is not an exported log: {error}", where=str(path)) from error
+    if not lines:
+        raise InvalidInput("there is no line in it", where=str(path), remedy="Make one: dure audit export > FILE")
     return len(lines), list(check(lines, known=known))
 
 

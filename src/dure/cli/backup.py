@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dure.cli.state import state_option
-from dure.model.errors import Conflict
+from dure.model.errors import Conflict, NotFound
 
 store_option = click.option(
     "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; else that of the state folder."
@@ -15,11 +15,11 @@ store_option = click.option(
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 @store_option
 @state_option
-def command(file: Path, store_url: str, state: Path) -> None:
-    """Write everything that the store holds into FILE, as of one moment; Dure may run meanwhile.
+def command(out: Path, store_url: str, state: Path) -> None:
+    """Write everything that the store holds into the file OUT, as of one moment; Dure may run meanwhile.
 
     Workloads, history, charges, tenants, policies, tokens (as digests) and the audit log. The token file and the
     certificates of the state folder are secrets of their own and not in it.
@@ -32,9 +32,14 @@ def command(file: Path, store_url: str, state: Path) -> None:
     from dure.adapters.store import open_store
     from dure.adapters.store.backup import backup
 
-    store = open_store(store_url or f"sqlite:///{state / 'dure.db'}")
+    database = state / "dure.db"
+    if not store_url and not database.exists():
+        raise NotFound(f"there is no database: {database}", remedy="Name one: --state DIR or --store URL.")
+    if out.exists():
+        raise Conflict(f"{out} is there already", remedy="Take another name, or remove it first.")
+    store = open_store(store_url or f"sqlite:///{database}")
     try:
-        click.echo(f"{backup(store, file)} rows are in {file}")
+        click.echo(f"{backup(store, out)} rows are in {out}")
     finally:
         store.close()
 

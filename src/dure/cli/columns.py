@@ -76,6 +76,19 @@ def _at(item: Item, now_s: float) -> str:
     return moment(item.get("at_s"), now_s)
 
 
+def _expected(name: str) -> Cell:
+    """The middle, and in brackets what holds one case in two and nine in ten."""
+
+    def cell(item: Item, now_s: float) -> str:
+        said = (item.get("eta") or {}).get(name)
+        if said is None or (name == "start" and item["status"].get("started_s")):
+            return "-"
+        at = {key: moment(value, now_s) for key, value in said.items()}
+        return f"{at['middle_s']} [{at['low_s']}, {at['high_s']}] [{at['lowest_s']}, {at['highest_s']}]"
+
+    return cell
+
+
 KINDS: dict[str, list[Column]] = {
     "workloads": [
         Column("NAME", lambda item, _: item["spec"]["name"]),
@@ -87,6 +100,8 @@ KINDS: dict[str, list[Column]] = {
         Column("WAITED", _waited),
         Column("COST", lambda item, _: money(item["status"].get("spent_micros", 0))),
         Column("WHY", _reason),
+        Column("START [50 %] [90 %]", _expected("start"), wide=True),
+        Column("FINISH [50 %] [90 %]", _expected("finish"), wide=True),
         Column("CO2", lambda item, _: kilograms(item["status"].get("carbon_g", 0.0)), wide=True),
         Column("RESTARTS", lambda item, _: str(item["status"].get("restarts", 0)), wide=True),
         Column("CLASSES", lambda item, _: ",".join(one["name"] for one in item["spec"]["classes"]), wide=True),
@@ -154,6 +169,8 @@ KINDS: dict[str, list[Column]] = {
         Column("ALGORITHM", _field("algorithm", "default")),
         Column("VERSION", _field("version", "1")),
         Column("STATE", lambda item, _: "paused" if item.get("paused") else "active"),
+        Column("BY", _field("changed_by"), wide=True),
+        Column("CHANGED", lambda item, now: moment(item.get("changed_s"), now), wide=True),
     ],
     "decisions": [
         Column("SEQ", _field("seq")),

@@ -66,6 +66,104 @@ def run(path: Path | None, demo: bool, socket: Path | None, port: int) -> None:
     click.echo("Stopped.")
 
 
+@command.command()
+@click.option("-f", "--file", "path", required=True, type=click.Path(path_type=Path), help="The node file.")
+@click.option(
+    "--kubelet",
+    type=click.Path(path_type=Path),
+    default=Path("/var/lib/kubelet"),
+    show_default=True,
+    help="The kubelet's folder.",
+)
+@click.option(
+    "--node", default="", envvar="NODE_NAME", help="The node's name, for claims.  [the file's, or NODE_NAME]"
+)
+@click.option(
+    "--kubeconfig", type=click.Path(exists=True, path_type=Path), help="For claims; else the pod's account."
+)
+@click.option(
+    "--cdi",
+    type=click.Path(path_type=Path),
+    default=Path("/var/run/cdi"),
+    show_default=True,
+    help="Where the container runtime reads CDI files, for claims.",
+)
+@click.option("--every", type=click.FloatRange(0.05, 60.0), default=1.0, show_default=True, help="Seconds.")
+def plugin(path: Path, kubelet: Path, node: str, kubeconfig: Path | None, cdi: Path, every: float) -> None:
+    """Offer this node's accelerators to its kubelet, whole or in slices, until it is stopped.
+
+    Resources are counted as dure.dev/gpu, dure.dev/mig-PROFILE, dure.dev/mps, dure.dev/timeslice and
+    dure.dev/virtual; devices marked dra: true are offered to ResourceClaims instead.
+
+    \b
+    Example:
+      dure device plugin -f node.yaml
+      kubectl get node -o jsonpath='{.items[0].status.allocatable}'
+    """
+    from dure.device.plugin.node import read_node, units
+    from dure.device.plugin.runner import Plugins, is_healthy
+    from dure.model.errors import DureError, InvalidInput
+
+    config = read_node(path)
+    plugins = Plugins(config, kubelet)
+    claimable = tuple(unit for unit in units(config) if unit.device.dra)
+    driver = None
+    if claimable:
+        from dure.adapters.kube.rest import Api
+        from dure.device.plugin.claims import Driver
+
+        name = node or config.name
+        if not name:
+            raise InvalidInput("claims need the node's name", remedy="Give --node NAME, or `name` in the node file.")
+        api = Api.from_kubeconfig(kubeconfig) if kubeconfig else Api.in_cluster()
+        driver = Driver(name, claimable, config, api, kubelet, cdi)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    click.echo(f"Offering {len(units(config))} units of {len(config.devices)} devices (Ctrl-C stops it)", err=True)
+    try:
+        while True:
+            plugins.turn()
+            if driver is not None:
+                try:
+                    driver.sync(frozenset(unit.id for unit in claimable if not is_healthy(unit, config)))
+                except DureError as error:
+                    click.echo(f"claims: {error}", err=True)
+            if stop.wait(every):
+                return
+    finally:
+        plugins.close()
+        if driver is not None:
+            driver.close()
+
+
+@command.command()
+@click.option("-f", "--file", "path", required=True, type=click.Path(path_type=Path), help="The node file.")
+@click.option("--policy", default="auto", show_default=True, help="The sharing policy.")
+def serve(path: Path, policy: str) -> None:
+    """Serve the slices of this node's virtual accelerators to containers, until it is stopped.
+
+    Each slice is a socket that the device plugin mounts into one container. Containers bring their models; squads are
+    formed across all of them, within the part of the accelerator that each was given.
+
+    \b
+    Example:
+      dure device serve -f node.yaml
+    """
+    from dure.device.plugin.node import read_node
+    from dure.device.slices import Slices
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    slices = Slices(read_node(path), policy)
+    click.echo(f"Serving {len(slices.doors)} slices (Ctrl-C stops it)", err=True)
+    try:
+        stop.wait()
+    finally:
+        slices.close()
+
+
 def _demo_config(folder: Path) -> Any:
     from dure.adapters.onnx.models import KINDS, write_model
     from dure.device.config import DeviceConfig, TenantConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -25,6 +25,32 @@ class Wanted(NamedTuple):
     prometheus: str
     scrape: tuple[str, ...]
     notify: tuple[str, ...] = ()
+
+
+class Slowness:
+    """How much slower each workload's devices are, by what was scraped in the last minutes; read once a minute."""
+
+    WINDOW_S, FRESH_S = 300.0, 60.0
+
+    def __init__(self, samples: MetricsPort, now: Callable[[], float]) -> None:
+        self._samples, self._now = samples, now
+        self._read_s = -self.FRESH_S
+        self._found: dict[str, float] = {}
+
+    def __call__(self, workload: str) -> float:
+        from dure.model.errors import Temporary
+        from dure.watch.layers import NAMES, joined, slowness
+
+        now_s = self._now()
+        if now_s - self._read_s >= self.FRESH_S:
+            self._read_s = now_s
+            since_s = now_s - self.WINDOW_S
+            # Without figures devices count as fast: the loop must not wait for a metrics server.
+            self._found = {}
+            with suppress(Temporary):
+                found = [one for name in NAMES for one in self._samples.fetch_samples(name, since_s, now_s)]
+                self._found = slowness(joined(found, {}))
+        return self._found.get(workload, 1.0)
 
 
 def monitoring_options(command: Command) -> Command:
@@ -82,6 +108,7 @@ def opened(wanted: Wanted, live: LiveFleet) -> Iterator[MetricsPort]:
     try:
         if scraper is not None:
             scraper.start()
+            live.world.plane.bursting.slowness = Slowness(kept, live.clock.now)
         yield kept
     finally:
         if scraper is not None:

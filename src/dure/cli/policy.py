@@ -99,11 +99,12 @@ def _table(found: list[dict[str, Any]]) -> None:
             one["verb"],
             one.get("algorithm", "default"),
             "paused" if one.get("paused") else "",
+            one.get("changed_by", "-"),
             _settings(one),
         ]
         for one in found
     ]
-    print_table(["NAME", "VERSION", "VERB", "ALGORITHM", "", "SETTINGS"], rows)
+    print_table(["NAME", "VERSION", "VERB", "ALGORITHM", "", "BY", "SETTINGS"], rows)
 
 
 def _settings(one: dict[str, Any]) -> str:

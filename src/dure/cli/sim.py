@@ -19,9 +19,16 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--from", "report_file", type=_FILE, help="Play a bug report again: its fleet, workloads and time.")
 @click.option("--days", type=FiniteRange(0.01, 366), default=7.0, show_default=True, help="How long.")
 @click.option("--seed", type=SEED, default=1, show_default=True, help="Same seed, same bytes.")
+@click.option("--moves/--no-moves", default=True, show_default=True, help="Whether running workloads may move.")
 @output_options
 def command(
-    fleet_file: Path | None, workload_file: Path | None, report_file: Path | None, days: float, seed: int, output: str
+    fleet_file: Path | None,
+    workload_file: Path | None,
+    report_file: Path | None,
+    days: float,
+    seed: int,
+    moves: bool,
+    output: str,
 ) -> None:
     """Run a fleet for days in seconds; report cost, CO2, waiting, SLO and utilisation.
 
@@ -31,13 +38,14 @@ def command(
     Example:
       dure sim --days 7 --json
       dure sim --fleet examples/fleet.yaml --workloads jobs.yaml --days 1
+      dure sim --days 1 --no-moves      # what moves are worth: compare the cost
       dure sim --from dure-bugreport.json.gz
     """
     import msgspec
 
     from dure.adapters.memory.stream import arrivals, standing
     from dure.cli.fleet_file import fleet_and_catalogue
-    from dure.embedded.week import START_S, Run, simulate
+    from dure.embedded.week import START_S, Run, simulate, without_moves
     from dure.model.units import DAY_S
 
     fleet, catalogue = fleet_and_catalogue(fleet_file)
@@ -57,6 +65,7 @@ def command(
     else:
         served = [(START_S, workload) for workload in standing(fleet, catalogue)]
         coming = [*served, *arrivals(fleet, catalogue, seed, START_S, START_S + days * DAY_S)]
+    fleet = fleet if moves else without_moves(fleet)
     with click.progressbar(length=1000, label=f"{days:g} days, {len(coming)} workloads", file=sys.stderr) as bar:
         summary = simulate(
             Run(fleet, catalogue, coming, days=days, seed=seed, start_s=start_s),

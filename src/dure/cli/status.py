@@ -10,6 +10,7 @@ import click
 from dure.cli.client import Client
 from dure.cli.output import kilograms, moment, money, output_options, print_data, print_table, share
 from dure.cli.state import state_option
+from dure.cli.why import expected
 
 
 @click.command()
@@ -43,6 +44,11 @@ def command(output: str, state: Path) -> None:
         f"{kilograms(totals.get('carbon_g_per_hour', 0.0))} CO2/h, "
         f"requests in time {share(totals.get('slo_attainment'))}"
     )
+    for one in found.get("upcoming", []):
+        start, finish = one["eta"]["start"], one["eta"].get("finish")
+        name, said = ("start", start) if start["highest_s"] > found["now_s"] else ("finish", finish)
+        if said:
+            click.echo(f"next       {one['workload']}: {expected(name, said, found['now_s'])}")
     print_table(
         ["CLUSTER", "REGION", "DEVICES", "USED", f"{unit}/h", "CO2/h", "g/kWh", "SEEN"],
         [_row(cluster, found["now_s"]) for cluster in found["clusters"]],

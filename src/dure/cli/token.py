@@ -10,6 +10,7 @@ import click
 from dure.cli.client import Client
 from dure.cli.output import moment, output_options, print_data, print_table
 from dure.cli.state import state_option
+from dure.files.params import NOT_NEGATIVE, POSITIVE
 from dure.model.tenant import Role
 
 
@@ -33,7 +34,7 @@ def command() -> None:
 @click.argument("name")
 @click.option("--role", type=click.Choice([role.value for role in Role]), default="viewer", show_default=True)
 @click.option("--tenant", default="*", show_default=True, help="One tenant, or * for the whole fleet.")
-@click.option("--days", type=float, default=90.0, show_default=True, help="Until it expires.")
+@click.option("--days", type=POSITIVE, default=90.0, show_default=True, help="Until it expires.")
 @output_options
 @state_option
 def create(name: str, role: str, tenant: str, days: float, output: str, state: Path) -> None:
@@ -62,7 +63,7 @@ def list_(everything: bool, output: str, state: Path) -> None:
 
 @command.command()
 @click.argument("name")
-@click.option("--grace", "grace_s", type=click.FloatRange(0), default=0.0, help="Seconds that the old one works on.")
+@click.option("--grace", "grace_s", type=NOT_NEGATIVE, default=0.0, help="Seconds that the old one works on.")
 @output_options
 @state_option
 def rotate(name: str, grace_s: float, output: str, state: Path) -> None:

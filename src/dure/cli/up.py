@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The owner's token; that of the state folder if left out. Replicas share one.",
 )
 @click.option(
@@ -122,6 +122,7 @@ def command(
     if agent_certs and not tls:
         raise click.UsageError("--agent-certs needs --tls.")
     relying = _relying(oidc_issuer, oidc_client, oidc_secret_file, oidc_claim)
+    shared = fetch_token(token_file) if token_file else ""
     guard_logs()
     from_environment("dure")
     fleet, catalogue = fleet_and_catalogue(fleet_file)
@@ -129,7 +130,7 @@ def command(
     with hold(state), ExitStack() as stack:
         live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
         samples = stack.enter_context(opened(monitoring, live))
-        keys = Keys(fetch_token(token_file or state / "token"))
+        keys = Keys(shared or fetch_token(state / "token"))
         authority = _authority(state) if tls else None
         app = create_app(
             live.desk,
@@ -181,7 +182,11 @@ def _check_grpc(port: int | None, certificate: Path | None, key: Path | None) ->
 
 
 def _relying(issuer: str | None, client: str | None, secret: Path | None, claim: str) -> Relying | None:
+    if issuer is None and (client is not None or secret is not None):
+        raise click.UsageError("--oidc-client and --oidc-secret-file need --oidc-issuer.")
     if issuer is None:
+        if client is not None or secret is not None:
+            raise click.UsageError("--oidc-client and --oidc-secret-file need --oidc-issuer.")
         return None
     if client is None or secret is None:
         raise click.UsageError("--oidc-issuer needs --oidc-client and --oidc-secret-file.")

@@ -46,14 +46,15 @@ def command(workload: str, output: str, state: Path) -> None:
             f"expected start {moment(found['eta_s'], found['now_s'])}, {found.get('eta_note', '')}".rstrip(", ")
         )
     for name in ("start", "finish") if found["phase"] in ("pending", "held") else ("finish",):
-        if found.get("eta"):
-            click.echo(_expected(name, found["eta"][name], found["now_s"]))
+        said = (found.get("eta") or {}).get(name)
+        if said:
+            click.echo(expected(name, said, found["now_s"]))
     if output == "wide":
         for entry in found.get("journal", []):
             click.echo(f"  {moment(entry['at_s'], found['now_s'])}  #{entry['seq']} {entry['decision']['kind']}")
 
 
-def _expected(name: str, said: dict[str, float], now_s: float) -> str:
+def expected(name: str, said: dict[str, float], now_s: float) -> str:
     """The middle, then what holds half and nine of ten cases."""
     at = {key: moment(value, now_s) for key, value in said.items()}
     half, most = f"{at['low_s']} to {at['high_s']}", f"{at['lowest_s']} to {at['highest_s']}"

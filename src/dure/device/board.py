@@ -141,6 +141,7 @@ def status(shared: Shared) -> ShareStatus:
                 refused=refused.get(name, ""),
             )
             for name in waiting
+            if name in models
         ),
     )
 

@@ -35,6 +35,8 @@ class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch: bool = False
     bandwidth: float = 0.0
     load: float = 1.0
+    limit: float = 0.0
+    """The most of the device it may use, also when others idle; 0 means no such limit."""
 
 
 class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,6 +87,10 @@ def validated(config: DeviceConfig, path: Path | None = None) -> DeviceConfig:
                 "`bandwidth` and `load` are parts of one",
                 where=f"{where}: tenant {tenant.name}",
                 remedy="Give 0 to 1.",
+            )
+        if not 0.0 <= tenant.limit <= 1.0:
+            raise InvalidInput(
+                "`limit` is a part of one", where=f"{where}: tenant {tenant.name}", remedy="Give 0 to 1."
             )
         if not Path(tenant.model).is_file():
             raise InvalidInput(f"model '{tenant.model}' is not there", where=f"{where}: tenant {tenant.name}")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from dure.device.config import DeviceConfig, TenantConfig
 from dure.share.admission import Applicant, Latency, Verdict, admit
 from dure.share.interference import App, Book
@@ -42,6 +44,18 @@ class Entry:
         self._scaling: dict[str, Scaling | str] = {}
         self._inside: list[Applicant] = []
         self.verdicts: dict[str, Verdict] = {}
+
+    def come(self, tenant: TenantConfig) -> None:
+        """One more, judged after those that are there."""
+        self._config = msgspec.structs.replace(self._config, tenants=(*self._config.tenants, tenant))
+
+    def go(self, name: str) -> None:
+        """What it held is free for those who come after it."""
+        left = tuple(one for one in self._config.tenants if one.name != name)
+        self._config = msgspec.structs.replace(self._config, tenants=left)
+        self._inside = [one for one in self._inside if one.name != name]
+        self._scaling.pop(name, None)
+        self.verdicts = {one: verdict for one, verdict in self.verdicts.items() if one != name}
 
     @property
     def refused(self) -> dict[str, str]:

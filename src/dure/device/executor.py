@@ -12,17 +12,21 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from multiprocessing.connection import wait
 from typing import Any, Literal
 
-from dure.device.config import DeviceConfig, known_policies
+import msgspec
+
+from dure.device.config import DeviceConfig, TenantConfig, known_policies
 from dure.device.entry import Entry, Scaling
 from dure.device.lane import START_MS, Lane, Lost
+from dure.device.pace import Pace
 from dure.device.record import Record, Span, SquadRun
 from dure.device.tuning import Spoken, Tuner
-from dure.model.errors import DureError, NotAllowed, NotFound, Temporary
+from dure.model.errors import Conflict, DureError, NotAllowed, NotFound, Temporary
+from dure.share.interference import App
 from dure.share.promise import Answered
 from dure.share.squad import Member, SquadSettings, Waiting, form
 
@@ -81,8 +85,13 @@ class Executor:
         self._turn = 0
         self.tuner = Tuner(config, self.record, spoken)
         self._entry = Entry(config, self.tuner.book)
+        self._pace = Pace(self.cores)
+        for one in config.tenants:
+            self._pace.come(one, 0.0)
         self._lanes = {t.name: Lane(t, self.cores) for t in config.tenants}
         self._loading = {t.name: self.now_ms() for t in config.tenants}
+        self._orders: deque[Callable[[], None]] = deque()
+        self._awaited: dict[str, Future[None]] = {}
         self._wake, self._ring = multiprocessing.Pipe(duplex=False)
         self._stopping = False
         self._warm_up()
@@ -109,6 +118,18 @@ class Executor:
         self._ring.send(None)
         return request.future
 
+    def come(self, tenant: TenantConfig) -> Future[None]:
+        """A tenant comes while the device runs. Done when its model is loaded; `NotAllowed` if it is turned away."""
+        told: Future[None] = Future()
+        self._order(lambda: self._take_in(tenant, told))
+        return told
+
+    def go(self, name: str) -> Future[None]:
+        """A tenant leaves: its process ends now, its threads and memory are free, its requests fail."""
+        done: Future[None] = Future()
+        self._order(lambda: self._let_go(name, done))
+        return done
+
     def set_policy(self, name: str) -> None:
         """Use this policy, or `auto`, from the next squad on."""
         self.tuner.set_policy(name, self._policies)
@@ -131,7 +152,8 @@ class Executor:
 
     def starts(self, tenant: str) -> int:
         """How often the tenant's process was started."""
-        return self._lanes[tenant].starts
+        lane = self._lanes.get(tenant)
+        return lane.starts if lane is not None else 0
 
     def process_id(self, tenant: str) -> int:
         """The tenant's process, for tools that watch it."""
@@ -158,6 +180,8 @@ class Executor:
             with self._lock:
                 if self._stopping:
                     return
+            while self._orders:
+                self._orders.popleft()()
             self._dispatch()
             pipes = {lane.pipe: name for name, lane in self._lanes.items() if not lane.retired}
             for pipe in wait([*pipes, self._wake], timeout=self._patience_s()):
@@ -168,9 +192,57 @@ class Executor:
             self._end_hung()
             self.tuner.tick(self.now_ms(), self.waiting())
 
+    def _order(self, order: Callable[[], None]) -> None:
+        """Have something done by the thread that owns the state."""
+        with self._lock:
+            if self._stopping:
+                raise Temporary("the device is shutting down")
+            self._orders.append(order)
+        self._ring.send(None)
+
+    def _take_in(self, tenant: TenantConfig, told: Future[None]) -> None:
+        if tenant.name in self._lanes:
+            told.set_exception(Conflict(f"there is a tenant '{tenant.name}' already"))
+            return
+        self._awaited[tenant.name] = told
+        self._entry.come(tenant)
+        self._pace.come(tenant, self.now_ms())
+        self._lanes[tenant.name] = Lane(tenant, self.cores)
+        self._loading[tenant.name] = self.now_ms()
+        self._change((*self.config.tenants, tenant))
+        with self._lock:
+            self._queues[tenant.name] = deque()
+
+    def _let_go(self, name: str, done: Future[None]) -> None:
+        if name in self._lanes:
+            self._running.pop(name, None)
+            self._fail_all(name, Temporary(f"tenant '{name}' has left the device"))
+            with self._lock:
+                del self._queues[name]
+            self._change(tuple(one for one in self.config.tenants if one.name != name))
+            self._lanes.pop(name).retire()
+            self._entry.go(name)
+            self._pace.go(name)
+            self._answer_awaited(name, Temporary("it left before its model was loaded"))
+        done.set_result(None)
+
+    def _change(self, tenants: tuple[TenantConfig, ...]) -> None:
+        """The same device with other tenants; what was learnt of those that stay is kept."""
+        self.config = msgspec.structs.replace(self.config, tenants=tenants)
+        tuner = Tuner(self.config, self.record, self.tuner.spoken)
+        tuner.inherit(self.tuner)
+        self.tuner = tuner
+
+    def _answer_awaited(self, name: str, why: DureError | None = None) -> None:
+        told = self._awaited.pop(name, None)
+        if told is not None and why is not None:
+            told.set_exception(why)
+        elif told is not None:
+            told.set_result(None)
+
     def _warm_up(self) -> None:
         """Let every policy compile before the first request has to wait for it."""
-        idle = Waiting("", self.tuner.app(self.config.tenants[0].name), (1.0,), 1.0, 0.0, 1.0)
+        idle = Waiting("", App(""), (1.0,), 1.0, 0.0, 1.0)
         for name, rank in self._policies.items():
             form([idle, idle], name, rank, self.tuner.book)
 
@@ -187,7 +259,7 @@ class Executor:
 
     def _members(self) -> tuple[Member, ...]:
         with self._lock:
-            heads = {n: q[0] for n, q in self._queues.items() if q and n not in self._running and self._loaded(n)}
+            heads = {n: q[0] for n, q in self._queues.items() if q and self._may_run(n)}
         free = self.cores - sum(r.member.parts for r in self._running.values())
         if not heads:
             return ()
@@ -212,8 +284,9 @@ class Executor:
         self._squads += 1
         return tuple(Member(n, 0, len(self._lanes[n].segments_ms), self.cores) for n in names)
 
-    def _loaded(self, name: str) -> bool:
-        return bool(self._lanes[name].segments_ms) and name in self._entry.verdicts
+    def _may_run(self, name: str) -> bool:
+        loaded = bool(self._lanes[name].segments_ms) and name in self._entry.verdicts
+        return loaded and name not in self._running and self._pace.wait_ms(name, self.now_ms()) <= 0.0
 
     def _waiting(self, name: str, request: _Request) -> Waiting:
         segments = self.tuner.predicted(name, self._lanes[name].segments_ms)[request.next :]
@@ -228,6 +301,7 @@ class Executor:
             weight=self.tuner.weights[name],
             need=1.0 / self.cores,
             reserved_parts=round(config.reserved * self.cores),
+            most_parts=self._pace.most_parts(name),
         )
 
     def _send(self, member: Member, fellows: tuple[tuple[str, float], ...]) -> None:
@@ -270,9 +344,13 @@ class Executor:
         """Only the first start counts: a tenant that was let in stays, however its process fares."""
         if name in self._entry.verdicts:
             return
+        before = set(self._entry.verdicts)
         for away in self._entry.measured(name, scaling):
             self._lanes[away].retire()
             self._fail_all(away, _turned_away(away, self._entry.refused[away]))
+            self._answer_awaited(away, _turned_away(away, self._entry.refused[away]))
+        for judged in self._entry.verdicts.keys() - before:
+            self._answer_awaited(judged)
 
     def _done(self, name: str, message: tuple[Any, ...]) -> None:
         _, _, last, spent_ms, outputs = message
@@ -284,6 +362,7 @@ class Executor:
         self.record.add_span(Span(name, request.number, run.first, last, run.start_ms, now, share, run.squad))
         alone = sum(self._lanes[name].segments_ms[run.first : last])
         self.tuner.learn(name, run.neighbours, share, alone, spent_ms)
+        self._pace.spend(name, now, run.member.parts, spent_ms)
         request.next = last
         if outputs is None:
             return
@@ -325,10 +404,12 @@ class Executor:
             self._fail_head(name, why)
 
     def _patience_s(self) -> float:
-        if self._running or self._loading:
-            limits = [self._lanes[n].config.timeout_ms for n in self._running]
-            return min([*limits, 1000.0]) / 1000.0
-        return 1.0
+        limits = [self._lanes[n].config.timeout_ms for n in self._running]
+        now = self.now_ms()
+        with self._lock:
+            held_up = [n for n, queue in self._queues.items() if queue and n not in self._running]
+        waits = [wait for n in held_up if (wait := self._pace.wait_ms(n, now)) > 0.0]
+        return min([*limits, *waits, 1000.0]) / 1000.0
 
 
 def _fail(request: _Request, why: str | DureError) -> None:

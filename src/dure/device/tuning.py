@@ -73,6 +73,8 @@ class Tuner:
         self.book = empty_book()
         self.weights = {name: t.weight for name, t in self._config.items()}
         self.standing: dict[str, Attainment] = {}
+        self.foresees = True
+        """False lets equation 3 see only what has happened, as a measure of what foresight is worth."""
 
     @property
     def policy(self) -> str:
@@ -144,15 +146,18 @@ class Tuner:
             standing = worst(attainment(tenant.promise, self._record.answers(name, now_ms - SPAN_MS), SPAN_MS))
             if standing is not None:
                 found[name] = standing
-            target, actual = (standing.target, standing.actual) if standing else (1.0, 1.0)
+            target, actual = (standing.target, self._reckoned(standing)) if standing else (1.0, 1.0)
             standings[name] = weights.Standing(tenant.weight, self.weights[name], target, actual)
         self.standing = found
         self.weights = weights.update(standings)
         self._choice = choose(self._choice, self._mood(waiting), self._goals)
         self._record.add_weights(WeightPoint(now_ms, dict(self.weights), self.policy))
 
+    def _reckoned(self, standing: Attainment) -> float:
+        return standing.foreseen if self.foresees else standing.actual
+
     def _mood(self, waiting: Mapping[str, int]) -> Mood:
-        tenants = len(self._config)
+        tenants = max(1, len(self._config))
         return Mood(
             risk=max((a.risk for a in self.standing.values()), default=0.0),
             load=sum(waiting.values()) / tenants,

@@ -104,6 +104,10 @@ class VirtualDevice:
         """Use this policy, or `auto`, from the next squad on."""
         self.tuner.set_policy(name, self._policies)
 
+    def set_rate(self, tenant: str, rate_per_s: float) -> None:
+        """From its next request on a tenant asks this often."""
+        self._loads[tenant] = self._loads[tenant]._replace(rate_per_s=rate_per_s)
+
     def play(self, span_ms: float) -> None:
         """Let this much of the device's own time pass."""
         end = self._now + span_ms

@@ -16,6 +16,7 @@ from dure.embedded.summary import Summary, Usage, summarise
 from dure.embedded.world import EmbeddedWorld
 from dure.model.catalogue import Catalogue
 from dure.model.fleet import Fleet
+from dure.model.policy import Policy, Verb
 from dure.model.units import DAY_S, HOUR_S, Instant
 from dure.model.workload import Workload
 from dure.place import place
@@ -81,6 +82,14 @@ def simulate(
         clock.advance(min(end_s, _next_s(now_s, following, world.next_event_s())))
     world.plane.close_books()
     return summarise(run.fleet, store, usage, start_s=run.start_s, end_s=end_s, seed=run.seed)
+
+
+def without_moves(fleet: Fleet) -> Fleet:
+    """The same fleet whose placement policy leaves everybody where they are."""
+    placing = [policy for policy in fleet.policies if policy.verb is Verb.PLACE] or [Policy("still", Verb.PLACE)]
+    still = [msgspec.structs.replace(one, settings={**one.settings, "movesAtOnce": 0}) for one in placing]
+    others = [policy for policy in fleet.policies if policy.verb is not Verb.PLACE]
+    return msgspec.structs.replace(fleet, policies=(*others, *still))
 
 
 def _next_s(now_s: Instant, arrival_s: Instant, event_s: Instant | None) -> Instant:

@@ -167,6 +167,13 @@ class Trouble(msgspec.Struct, frozen=True, omit_defaults=True):
     remedy: str = ""
 
 
+class Upcoming(msgspec.Struct, frozen=True):
+    """One of those who should start or end next."""
+
+    workload: str
+    eta: Eta
+
+
 class FleetStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """The whole fleet at one moment. `speed` is clock seconds per real second (the demo runs faster)."""
 
@@ -179,6 +186,7 @@ class FleetStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     demo: bool = False
     troubles: tuple[Trouble, ...] = ()
     usage: tuple[TenantUsage, ...] = ()
+    upcoming: tuple[Upcoming, ...] = ()
     services: tuple[ServiceStatus, ...] = ()
 
     @property

@@ -23,8 +23,24 @@ class Range(msgspec.Struct, frozen=True, order=True):
         return self.lowest_s <= at_s <= self.highest_s
 
 
-class Eta(msgspec.Struct, frozen=True):
-    """Of one workload; a running one has started already."""
+class Spread(msgspec.Struct, frozen=True):
+    """The 5, 50 and 95 % points of a forecast before what came of earlier ones has widened it."""
+
+    low_s: Instant
+    middle_s: Instant
+    high_s: Instant
+
+
+class Eta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Of one workload; a running one has started already, a serving never ends."""
 
     start: Range
-    finish: Range
+    finish: Range | None = None
+
+
+class Foretold(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was said of a workload at `asked_s`, kept so that the outcome can be held against it."""
+
+    asked_s: Instant
+    start: Spread | None = None
+    finish: Spread | None = None

@@ -6,6 +6,8 @@ import enum
 
 import msgspec
 
+from dure.model.units import Instant
+
 
 class Verb(enum.StrEnum):
     PLACE = "place"
@@ -16,7 +18,10 @@ class Verb(enum.StrEnum):
 
 
 class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`settings` are read by the algorithm of the same verb, which refuses keys it does not know."""
+    """`settings` are read by the algorithm of the same verb, which refuses keys it does not know.
+
+    `changed_by` and `changed_s` say who made this version and when; a document does not name them.
+    """
 
     name: str
     verb: Verb
@@ -24,3 +29,5 @@ class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
     settings: dict[str, float | int | str | bool] = {}
     version: int = 1
     paused: bool = False
+    changed_by: str = ""
+    changed_s: Instant = 0.0

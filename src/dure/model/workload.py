@@ -12,6 +12,7 @@ import msgspec
 from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
 from dure.model.demand import Demand
+from dure.model.eta import Eta, Foretold
 from dure.model.reason import Verdict
 from dure.model.tariff import Capacity
 from dure.model.units import Grams, Instant, MiB, Micros, Seconds
@@ -137,7 +138,8 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     unknown, which is not the same as none. `look_again_s` is until when a hold stands without being asked again.
 
     A move: `incoming` is a serving's next home while it warms up beside the present one; `moving_to` is where a
-    training goes once it has left; `moved_s` is when the last move began.
+    training goes once it has left; `moved_s` is when the last move began. `foretold` is what was said of its start
+    and end, at most once while it waited and once while it ran, so that ranges learn from what came of it.
     """
 
     phase: Phase = Phase.PENDING
@@ -163,15 +165,20 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     incoming: Placement | None = None
     moving_to: str = ""
     moved_s: Instant | None = None
+    foretold: tuple[Foretold, ...] = ()
 
 
 class WorkloadRecord(msgspec.Struct, frozen=True):
-    """`uid` tells two workloads of the same name apart; `version` is the record's ETag."""
+    """`uid` tells two workloads of the same name apart; `version` is the record's ETag.
+
+    `eta` is worked out for those who ask, never kept.
+    """
 
     uid: str
     spec: Workload
     status: WorkloadStatus
     version: int = 1
+    eta: Eta | None = None
 
     @property
     def name(self) -> str:

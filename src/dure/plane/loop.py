@@ -17,6 +17,7 @@ from dure.plane.billing import billed
 from dure.plane.books import Books
 from dure.plane.bursting import Bursting
 from dure.plane.deciding import Deciding
+from dure.plane.foretelling import Foretelling
 from dure.plane.moving import Moving
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
@@ -37,12 +38,11 @@ class Plane:
         self.observer = observer
         self.store = observer.store
         self.decide = Deciding(decide, self.store)
-        self.clock = clock
-        self.holder = holder
+        self.clock, self.holder = clock, holder
         self.lease_clock, self.lease_s = lease_clock, LEASE_S
         self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
-        self.bursting, self.pooling = Bursting(observer), Pooling(observer)
-        self.moving, self.stretching, self.books = Moving(observer), Stretching(observer), Books(observer)
+        self.bursting, self.pooling, self.books = Bursting(observer), Pooling(observer), Books(observer)
+        self.later = (Moving(observer), Stretching(observer), Foretelling(observer))
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
@@ -72,8 +72,8 @@ class Plane:
                 self.beside.compare(snapshot, decisions)
                 decided(drafts, decisions, digest(snapshot), now_s)
         self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, now_s)
-        self.moving.act(drafts, reports, now_s)
-        self.stretching.act(drafts, reports, now_s)
+        for each in self.later:
+            each.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
         learned = self.books.told(self.pooling.told(self.adapting.close(now_s)), drafts, reports, now_s)
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]

@@ -26,11 +26,12 @@ def checked(policy: Policy) -> Policy:
     return policy
 
 
-def keep(store: StorePort, policy: Policy, now_s: Instant, why: str = "applied") -> Policy:
-    """Write it as a new version and tell of it, both or neither."""
+def keep(store: StorePort, policy: Policy, now_s: Instant, by: str, why: str = "applied") -> Policy:
+    """Write it as a new version with the name of who made it, and tell of it, both or neither."""
+    signed = msgspec.structs.replace(checked(policy), changed_by=by, changed_s=now_s)
     with store.together():
-        kept = store.write_policy(checked(policy))
-        message = f"policy {kept.name} ({kept.verb}) is at version {kept.version}: {why}"
+        kept = store.write_policy(signed)
+        message = f"policy {kept.name} ({kept.verb}) is at version {kept.version}: {why} by {by}"
         store.commit([], events=(Event(now_s, "PolicyChanged", message),))
     return kept
 
@@ -44,7 +45,7 @@ def history(store: StorePort, name: str) -> tuple[Policy, ...]:
     return found
 
 
-def rollback(store: StorePort, name: str, version: int | None, now_s: Instant) -> Policy:
+def rollback(store: StorePort, name: str, version: int | None, now_s: Instant, by: str) -> Policy:
     """An earlier version again, as a new one; without a number the one before the present."""
     versions = history(store, name)
     wanted = versions[-1].version - 1 if version is None else version
@@ -53,4 +54,4 @@ def rollback(store: StorePort, name: str, version: int | None, now_s: Instant) -
         known = ", ".join(str(one.version) for one in versions)
         raise NotFound(f"policy '{name}' has no version {wanted}", remedy=f"Versions: {known}")
     again = msgspec.structs.replace(earlier, version=versions[-1].version)
-    return keep(store, again, now_s, f"back to version {wanted}")
+    return keep(store, again, now_s, by, f"back to version {wanted}")

@@ -32,12 +32,21 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Attainment(msgspec.Struct, frozen=True):
-    """`actual` and `target` are parts of one for equation 3; `risk` runs from 0 (calm) to 1 (being missed)."""
+    """`actual` and `target` are parts of one for equation 3; `risk` runs from 0 (calm) to 1 (being missed).
+
+    `ahead` is the part that will be attained when the trend of the window goes on; None where none is followed.
+    """
 
     target: float
     actual: float
     risk: float
     kind: str
+    ahead: float | None = None
+
+    @property
+    def foreseen(self) -> float:
+        """What equation 3 should reckon with: what is, or what is coming if that is worse."""
+        return self.actual if self.ahead is None else min(self.actual, self.ahead)
 
 
 HORIZON = 0.5
@@ -68,8 +77,9 @@ def _latency(promise: Promise, limit_ms: float, window: Sequence[Answered]) -> A
     within = float(np.mean(times <= limit_ms))
     finite = np.where(np.isfinite(times), times, 10.0 * limit_ms)
     level = float(np.quantile(finite, promise.quantile))
-    ahead = level + _slope(finite) * HORIZON * len(finite)
-    return Attainment(promise.quantile, within, _risk(ahead / limit_ms), "latency")
+    drift = _slope(finite) * HORIZON * len(finite)
+    ahead = float(np.mean(finite + max(drift, 0.0) <= limit_ms))
+    return Attainment(promise.quantile, within, _risk((level + drift) / limit_ms), "latency", ahead)
 
 
 def _throughput(rate: float, window: Sequence[Answered], span_ms: float) -> Attainment:

@@ -31,6 +31,8 @@ class Waiting(msgspec.Struct, frozen=True):
     weight: float = 1.0
     need: float = 1.0
     reserved_parts: int = 0
+    most_parts: int = 0
+    """More than these it never gets, also when others idle; 0 means no such limit."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -70,9 +72,10 @@ def form(
     counts = _counts(chosen, s)
     chosen = [w for w in chosen if counts[w.tenant] > 0]
     stacks = [sum(w.segments_ms[: counts[w.tenant]]) for w in chosen]
-    parts = _with_reserved(
+    claimed = _with_reserved(
         chosen, split([_stretched(ms, w.need, s.parts) for ms, w in zip(stacks, chosen, strict=True)], s.parts)
     )
+    parts = [_capped(w, n) for w, n in zip(chosen, claimed, strict=True)]
     members = tuple(
         Member(w.tenant, place, counts[w.tenant], n) for place, (w, n) in enumerate(zip(chosen, parts, strict=True))
     )
@@ -83,8 +86,12 @@ def form(
 def _alone(only: Waiting, policy: str, settings: SquadSettings) -> Squad:
     """Nobody to share with: the whole device, no ranking."""
     count = _counts((only,), settings)[only.tenant]
-    member = Member(only.tenant, 0, count, settings.parts)
+    member = Member(only.tenant, 0, count, _capped(only, settings.parts))
     return Squad((member,) if count else (), policy, sum(only.segments_ms[:count]))
+
+
+def _capped(waiting: Waiting, parts: int) -> int:
+    return min(parts, waiting.most_parts) if waiting.most_parts else parts
 
 
 def _ordered(waiting: Sequence[Waiting], rank: Rank) -> list[Waiting]:

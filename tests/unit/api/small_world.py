@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from dure.model.cluster import Slice
 from dure.model.decision import Hold, JournalEntry, Place
 from dure.model.demand import Demand
 from dure.model.errors import Conflict
+from dure.model.eta import Eta, Range
 from dure.model.event import Event, Level
 from dure.model.fleet import ClusterSpec, Fleet, PoolSpec
 from dure.model.policy import Policy, Verb
@@ -98,6 +99,13 @@ class SmallWorld:
         status = msgspec.structs.replace(record.status, phase=Phase.CANCELLED, finished_s=self.now_s)
         self.store.commit([Change(record.uid, record.version, status)])
         return self.store.fetch_workload(name)
+
+    def with_eta(self, records: Sequence[WorkloadRecord]) -> Sequence[WorkloadRecord]:
+        said = Range(*(self.now_s + 600.0 * step for step in range(1, 6)))
+        return [
+            record if record.status.phase.ended else msgspec.structs.replace(record, eta=Eta(said, said))
+            for record in records
+        ]
 
     def why(self, name: str) -> Why:
         record = self.store.fetch_workload(name)

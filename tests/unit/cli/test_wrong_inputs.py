@@ -27,7 +27,7 @@ WRONG_FILES = {
 }
 EXAMPLE = Path(__file__).parents[3] / "examples" / "serving.yaml"
 # Written to, not read: any place in which a file can be made is right.
-WRITTEN = {"out", "report", "plot", "resume", "socket", "trace", "keep"}
+WRITTEN = {"out", "report", "plot", "resume", "socket", "trace", "keep", "token_file"}
 # Their files are large recordings, read only after a long start; `dure bench` tests them one by one.
 SLOW = ("bench",)
 

@@ -10,12 +10,15 @@ import sys
 import msgspec
 import pytest
 
-from dure.embedded.week import START_S, Run, simulate
+from dure.embedded.week import START_S, Run, simulate, without_moves
+from dure.files.builtin import demo_fleet
 from dure.model.catalogue import Catalogue
 from dure.model.demand import Demand
 from dure.model.fleet import Fleet
+from dure.model.policy import Policy, Verb
 from dure.model.units import DAY_S, HOUR_S
 from dure.model.workload import AcceptedClass, Workload, WorkloadType
+from dure.place.settings import settings_of
 
 
 def sim(hash_seed: str, seed: str = "1") -> str:
@@ -55,3 +58,12 @@ def test_what_still_runs_at_the_end_is_billed_to_the_end(small_fleet: Fleet, kno
     longer = simulate(run)
     assert longer.running == shorter.running == 1
     assert longer.cost_micros > shorter.cost_micros > 0
+
+
+def test_a_fleet_without_moves_keeps_its_other_settings() -> None:
+    chosen = Policy("goal", Verb.PLACE, settings={"carbonWeight": 2.0})
+    fleet = msgspec.structs.replace(demo_fleet(), policies=(chosen,))
+    [still] = without_moves(fleet).policies
+    assert settings_of(still).moves_at_once == 0
+    assert settings_of(still).carbon_weight == 2.0
+    assert settings_of(without_moves(demo_fleet()).policies[-1]).moves_at_once == 0

@@ -10,6 +10,7 @@ from dure.model.catalogue import Catalogue
 from dure.model.fleet import Fleet
 from dure.model.reason import Reason
 from dure.model.workload import Phase
+from dure.plane.etas import book_of
 from tests.unit.embedded.test_world import Turner, batch
 
 A100 = "{name: a100-80gb-sxm}"
@@ -72,3 +73,29 @@ def test_of_several_pools_the_one_that_only_lacks_room_is_nearer_than_one_of_ano
     }
     assert found["cloud-us"].where == "cloud-us/h100-spot"
     assert len(turner.world.desk.why("huge").lines) > len(found)
+
+
+def test_everything_that_waits_or_runs_has_an_expected_start_and_finish(turner: Turner) -> None:
+    turner.world.submit([batch("first", demand="{devices: 4}", extra="  gang: 2\n", duration="2h", classes=A100)])
+    turner.world.submit([batch("second", demand="{devices: 4}", extra="  gang: 2\n", duration="2h", classes=A100)])
+    turner.run(3700, step_s=100)
+    desk = turner.world.desk
+    by_name = {record.name: record for record in desk.with_eta(turner.store.list_workloads(ended=False))}
+    going, waits = by_name["first"].eta, by_name["second"].eta
+    assert going is not None
+    assert waits is not None
+    assert going.finish is not None
+    assert waits.finish is not None
+    assert waits.start.middle_s > turner.clock.now()
+    assert waits.start.lowest_s < waits.start.low_s < waits.start.high_s < waits.start.highest_s
+    assert {one.workload for one in desk.status().upcoming} == {"first", "second"}
+
+
+def test_what_was_foretold_stays_with_the_record_and_is_scored_when_it_ends(turner: Turner) -> None:
+    turner.world.submit([batch("only", demand="{devices: 4}", duration="3h", classes=A100)])
+    turner.run(5 * 3600, step_s=200)
+    record = turner.store.fetch_workload("only")
+    assert record.status.phase is Phase.DONE
+    assert record.status.foretold[-1].finish is not None
+    learned = book_of([record], turner.clock.now()).running
+    assert learned.learned == 1

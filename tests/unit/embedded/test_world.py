@@ -123,6 +123,17 @@ def test_a_cancelled_workload_leaves_its_devices(turner: Turner) -> None:
     )
 
 
+def test_a_cancelled_workload_is_charged_up_to_the_moment_it_was_cancelled(turner: Turner) -> None:
+    turner.world.submit([batch("long", duration="9h")])
+    turner.run(600)
+    before = turner.store.fetch_workload("long").status
+    status = turner.world.desk.cancel("long").status
+    assert status.spent_micros > before.spent_micros
+    assert status.billed_until_s == status.finished_s
+    turner.run(3600)
+    assert turner.store.fetch_workload("long").status.spent_micros == status.spent_micros
+
+
 def test_a_plan_changes_nothing_and_names_the_cheapest(turner: Turner) -> None:
     turner.run(60)
     before = turner.store.list_journal()

@@ -62,19 +62,20 @@ def home(decisions: Sequence[Any]) -> str:
 
 def test_every_change_is_a_version_and_an_event_and_rollback_is_one_more() -> None:
     store = MemoryStore()
-    policies.keep(store, Policy("goal", Verb.PLACE, settings={"carbonWeight": 2.0}), NOW_S)
-    policies.keep(store, Policy("goal", Verb.PLACE, settings={"carbonWeight": 9.0}), NOW_S)
-    back = policies.rollback(store, "goal", None, NOW_S)
+    policies.keep(store, Policy("goal", Verb.PLACE, settings={"carbonWeight": 2.0}), NOW_S, "ada")
+    policies.keep(store, Policy("goal", Verb.PLACE, settings={"carbonWeight": 9.0}), NOW_S, "ada")
+    back = policies.rollback(store, "goal", None, NOW_S, "grace")
     assert back.settings == {"carbonWeight": 2.0}
     assert [one.version for one in policies.history(store, "goal")] == [1, 2, 3]
     assert [one.kind for one in store.list_events()] == ["PolicyChanged"] * 3
-    assert "back to version 1" in store.list_events()[-1].message
+    assert [one.changed_by for one in policies.history(store, "goal")] == ["ada", "ada", "grace"]
+    assert store.list_events()[-1].message.endswith("back to version 1 by grace")
 
 
 def test_a_policy_with_an_unknown_setting_is_refused_and_nothing_is_written() -> None:
     store = MemoryStore()
     with pytest.raises(InvalidInput, match="carbonWaight"):
-        policies.keep(store, Policy("goal", Verb.PLACE, settings={"carbonWaight": 2.0}), NOW_S)
+        policies.keep(store, Policy("goal", Verb.PLACE, settings={"carbonWaight": 2.0}), NOW_S, "ada")
     assert store.list_policies() == ()
 
 
@@ -82,9 +83,9 @@ def test_an_unknown_policy_or_version_is_named() -> None:
     store = MemoryStore()
     with pytest.raises(NotFound, match="no policy 'goal'"):
         policies.history(store, "goal")
-    policies.keep(store, Policy("goal", Verb.PLACE), NOW_S)
+    policies.keep(store, Policy("goal", Verb.PLACE), NOW_S, "ada")
     with pytest.raises(NotFound, match="no version 7"):
-        policies.rollback(store, "goal", 7, NOW_S)
+        policies.rollback(store, "goal", 7, NOW_S, "ada")
 
 
 def test_weights_of_the_owner_change_the_choice_but_not_the_bill() -> None:

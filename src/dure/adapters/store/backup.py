@@ -44,6 +44,9 @@ def backup(store: SqlStore, path: Path) -> int:
     beside = path.with_suffix(path.suffix + ".new")
     count = 0
     with _one_moment(store) as db, gzip.open(beside, "wb", compresslevel=6) as file:
+        if db.dialect.name == "postgresql":
+            # Reading takes as long as it takes, and holds nobody up.
+            db.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
         file.write(_ENCODER.encode(_First(HEAD)) + b"\n")
         for table in _tables():
             for row in db.execution_options(yield_per=BATCH).execute(select(table)):

@@ -14,6 +14,8 @@ from dure.adapters.store.sql import SqlStore
 from dure.model.errors import InvalidInput, Permanent, Temporary
 
 HEAD = "0003"
+# A process that is stopped in the middle of a transaction holds its locks; so long, then the server takes them away.
+STOPPED_MS = 4000
 
 
 def open_store(url: str) -> SqlStore:
@@ -37,7 +39,10 @@ def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "postgresql":
-            return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+            options = f"-c idle_in_transaction_session_timeout={STOPPED_MS}"
+            return create_engine(
+                parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True, connect_args={"options": options}
+            )
         if parsed.get_backend_name() != "sqlite":
             raise ArgumentError(parsed.drivername)
     except (ArgumentError, NoSuchModuleError) as error:

@@ -441,4 +441,6 @@ def _translated() -> Iterator[None]:
     except OperationalError as error:
         raise Temporary(f"the database does not take it now: {error.orig}") from error
     except DBAPIError as error:
+        if error.connection_invalidated:
+            raise Temporary(f"the database has ended the connection: {error.orig}") from error
         raise Permanent(f"the database refused: {error.orig}") from error

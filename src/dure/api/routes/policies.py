@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery
 
 from dure.api.answers import Name, plain
+from dure.api.caller import who_of
 from dure.api.service import service_of
 from dure.model.policy import Policy
 from dure.plane import policies
@@ -27,8 +28,8 @@ async def roll_back(
     request: Request[Any, Any, Any], name: Name, version: FromQuery[int | None] = None
 ) -> Response[Policy]:
     """An earlier version again, as a new one; without `version` the one before the present."""
-    backend = service_of(request).backend
-    return plain(await asyncio.to_thread(policies.rollback, backend.store, name, version, backend.now()))
+    backend, by = service_of(request).backend, who_of(request).name
+    return plain(await asyncio.to_thread(policies.rollback, backend.store, name, version, backend.now(), by))
 
 
 HANDLERS: list[HTTPRouteHandler] = [fetch_history, roll_back]

@@ -43,21 +43,23 @@ async def list_workloads(
     ended: FromQuery[bool | None] = None,
     phase: FromQuery[Phase | None] = None,
 ) -> Response[Page[WorkloadRecord]]:
-    """Workloads by submission. `ended=false` leaves out those that are over."""
-    store = service_of(request).backend.store
-    records = await asyncio.to_thread(own_records, store, who_of(request), ended=ended)
+    """Workloads by submission, each that waits or runs with its `eta`; `ended=false` leaves out what is over."""
+    backend = service_of(request).backend
+    records = await asyncio.to_thread(own_records, backend.store, who_of(request), ended=ended)
     if tenant is not None:
         records = tuple(record for record in records if record.spec.tenant == tenant)
     if phase is not None:
         records = tuple(record for record in records if record.status.phase is phase)
-    return page(records, limit, after, lambda record: record.uid)
+    return await asyncio.to_thread(page, records, limit, after, lambda record: record.uid, backend.with_eta)
 
 
-@get("/v1/workloads/{name:str}", tags=["workloads"], sync_to_thread=False)
-def fetch_workload(request: Request[Any, Any, Any], name: Name) -> Response[WorkloadRecord]:
-    """One workload; the newest when a name was used again."""
-    record = fetch_own(service_of(request).backend.store, who_of(request), name)
-    return one(request, record, tag_of(record))
+@get("/v1/workloads/{name:str}", tags=["workloads"])
+async def fetch_workload(request: Request[Any, Any, Any], name: Name) -> Response[WorkloadRecord]:
+    """One workload; the newest when a name was used again. Its `ETag` is that of the record, not of its `eta`."""
+    backend = service_of(request).backend
+    record = fetch_own(backend.store, who_of(request), name)
+    (shown,) = await asyncio.to_thread(backend.with_eta, (record,))
+    return one(request, shown, tag_of(record))
 
 
 @get("/v1/workloads/{name:str}/why", tags=["workloads"])

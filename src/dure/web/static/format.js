@@ -24,6 +24,14 @@ export function span(seconds) {
   return `${Math.floor(s / 86400)} d ${Math.round((s % 86400) / 3600)} h`;
 }
 
+// The middle of a forecast, then what holds one case in two and nine in ten; a day is named where it is not today.
+export function ranges(said) {
+  const at = (seconds) =>
+    day(seconds) === day(Date.now() / 1000) ? shortTime(seconds) : `${day(seconds)} ${shortTime(seconds)}`;
+  return `${at(said.middle_s)} (one in two ${at(said.low_s)} to ${at(said.high_s)}, nine in ten ` +
+    `${at(said.lowest_s)} to ${at(said.highest_s)})`;
+}
+
 // Plotly shows dates as they are written, so write them in the reader's zone.
 export function localStamp(seconds) {
   const at = new Date(seconds * 1000);

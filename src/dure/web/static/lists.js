@@ -1,7 +1,7 @@
 // The lists beside the map: what waits and why, what runs, which tenants there are.
 
 import { byId, el, keyed, setText } from "./dom.js";
-import { count, money, span } from "./format.js";
+import { count, money, ranges, span } from "./format.js";
 import { colour, isDark, names } from "./tenants.js";
 
 export const SHOWN = matchMedia("(max-width: 640px)").matches ? 25 : 100;
@@ -16,7 +16,8 @@ export function showWaiting(board, now, explain) {
       const verdict = nearest(record.status.held ?? []);
       setText(age, span(now - record.status.submitted_s));
       setText(reason, verdict?.reason ?? "not looked at yet");
-      setText(what, verdict ? `${verdict.where}: ${sentence(verdict)}` : `tenant ${record.spec.tenant}`);
+      const said = verdict ? `${verdict.where}: ${sentence(verdict)}` : `tenant ${record.spec.tenant}`;
+      setText(what, record.eta ? `${said}; expected to start ${ranges(record.eta.start)}` : said);
     });
 }
 
@@ -63,6 +64,7 @@ function updateRunning(row, record, now) {
   setText(row.children[5], phaseOf(record));
   setText(row.children[6], spec.type === "serving" || wanted > 1 ? `${status.ready ?? 0}/${wanted}` : "");
   setText(row.children[7], span(now - (status.started_s ?? status.submitted_s)));
+  row.children[7].title = record.eta?.finish ? `expected to end ${ranges(record.eta.finish)}` : "";
   setText(row.children[8], money(status.spent_micros));
 }
 

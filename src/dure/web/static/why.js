@@ -1,7 +1,7 @@
 // The panel that explains one workload: where it stands, what spoke against each pool, what it costs, what was decided.
 
 import { byId, el } from "./dom.js";
-import { kilograms, money, shortTime, time } from "./format.js";
+import { kilograms, money, ranges, shortTime, time } from "./format.js";
 import { read } from "./api.js";
 
 let asked = "";
@@ -33,6 +33,8 @@ function shown(why, currency) {
   return [
     el("p", { class: "lead" }, why.headline || `${why.type}, tenant ${why.tenant}: ${why.phase}`),
     why.eta_s ? el("p", {}, eta(why)) : null,
+    why.eta && why.eta.start.highest_s > why.now_s ? el("p", {}, `Expected to start ${ranges(why.eta.start)}`) : null,
+    why.eta?.finish ? el("p", {}, `Expected to end ${ranges(why.eta.finish)}`) : null,
     ...reasons(why.lines ?? []),
     ...home(why.placement, currency),
     ...journal(why.journal ?? []),

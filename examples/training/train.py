@@ -1,0 +1,90 @@
+"""Train a small network and keep checkpoints: killed or moved at any time, it goes on from the last one.
+
+    python train.py --steps 2000 --every 200 --folder /checkpoints
+
+The result depends on steps and seed alone, not on how often it was interrupted: every checkpoint holds weights,
+momentum and the state of the random numbers. `result.json` appears when it is done.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WIDTH, BATCH, RATE, MOMENTUM = 64, 32, 0.05, 0.9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--every", type=int, default=200, help="steps between checkpoints")
+    parser.add_argument("--folder", type=Path, default=Path("/checkpoints"))
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds after each checkpoint, to make it longer")
+    options = parser.parse_args()
+    state = load(options.folder) or begin(seed=7)
+    print(f"begins at step {state['step']} of {options.steps} on {os.uname().nodename}", flush=True)
+    while state["step"] < options.steps:
+        step(state)
+        if state["step"] % options.every == 0:
+            save(options.folder, state)
+            print(f"checkpoint at step {state['step']}, loss {state['loss']:.6f}", flush=True)
+            time.sleep(options.pause)
+    digest = hashlib.sha256(b"".join(weights.tobytes() for weights in state["weights"])).hexdigest()
+    write(options.folder / "result.json", json.dumps({"steps": state["step"], "weights": digest}).encode())
+    print(f"done: {digest}", flush=True)
+
+
+def begin(seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    weights = [rng.standard_normal((WIDTH, WIDTH)) / np.sqrt(WIDTH), rng.standard_normal((WIDTH, 1)) / np.sqrt(WIDTH)]
+    return {"step": 0, "loss": 0.0, "weights": weights, "speed": [np.zeros_like(w) for w in weights], "rng": rng}
+
+
+def step(state: dict[str, Any]) -> None:
+    """One batch of a regression whose truth is a fixed function of the input."""
+    given = state["rng"].standard_normal((BATCH, WIDTH))
+    wanted = np.tanh(given.sum(axis=1, keepdims=True) / np.sqrt(WIDTH))
+    first, second = state["weights"]
+    hidden = np.tanh(given @ first)
+    error = hidden @ second - wanted
+    state["loss"] = float((error**2).mean())
+    back = (2.0 / BATCH) * error
+    slopes = [given.T @ ((back @ second.T) * (1.0 - hidden**2)), hidden.T @ back]
+    for weights, speed, slope in zip(state["weights"], state["speed"], slopes, strict=True):
+        speed *= MOMENTUM
+        speed -= RATE * slope
+        weights += speed
+    state["step"] += 1
+
+
+def load(folder: Path) -> dict[str, Any] | None:
+    path = folder / "checkpoint.pickle"
+    if not path.exists():
+        return None
+    found: dict[str, Any] = pickle.loads(path.read_bytes())
+    return found
+
+
+def save(folder: Path, state: dict[str, Any]) -> None:
+    write(folder / "checkpoint.pickle", pickle.dumps(state))
+
+
+def write(path: Path, data: bytes) -> None:
+    """All of it or the file that was there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    with new.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""How wide ranges must be so that they hold as often as they say: learned from what came of earlier forecasts.
+
+Called by `eta`. A forecast is a middle and how far its 5 and 95 % points lie off, in logarithms of the time to go.
+What came is a score on that scale: -1 and 1 are the two points. The ranges given are quantiles of the scores of
+earlier forecasts of the same kind (conformal prediction), among them fifty of a prior that takes the forecast nearly
+by its word. The level itself gives way where ranges fail too often, each side for itself (adaptive conformal
+inference, Gibbs and Candes 2021). A range that has failed counts at once, not only when its outcome comes.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterable
+from statistics import NormalDist
+
+import msgspec
+
+from dure.model.eta import Range, Spread
+from dure.model.units import Instant
+
+_KEPT = 2000
+_PACE = 0.005
+_PRIOR_SCALE = 1.25
+_NORMAL = NormalDist()
+_PRIOR = tuple(_PRIOR_SCALE * _NORMAL.inv_cdf((index + 0.5) / 50) / _NORMAL.inv_cdf(0.95) for index in range(50))
+# A minute more or less is no error, nor is a tenth of what was said.
+_SOON_S = 60.0
+_NARROWEST = 0.1
+# Scores beyond everything that was seen: so many for a level of one too much.
+_BEYOND = 10.0
+_LOWEST = -0.05
+_LEVELS = (0.05, 0.25, 0.25, 0.05)
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A forecast that was given: what was known of it, and the range it became."""
+
+    asked_s: Instant
+    spread: Spread
+    range: Range
+
+
+def score(spread: Spread, came_s: Instant, asked_s: Instant) -> float:
+    """Where the outcome lies: -1 and 1 are the 5 and the 95 % point, 0 the middle."""
+    error = math.log((max(0.0, came_s - asked_s) + _SOON_S) / _to_go(spread.middle_s, asked_s))
+    below, above = _widths(spread, asked_s)
+    return error / (above if error > 0 else below)
+
+
+class Scores:
+    """Of one kind of forecast."""
+
+    def __init__(self, known: Iterable[float] = ()) -> None:
+        self._newest: deque[float] = deque()
+        self._sorted = list(_PRIOR)
+        self._levels = list(_LEVELS)
+        for one in known:
+            self._keep(one)
+
+    @property
+    def learned(self) -> int:
+        """How many outcomes it knows."""
+        return len(self._newest)
+
+    def add(self, said: Said, came_s: Instant) -> None:
+        """An outcome; one beyond its range has counted against the level already when it was overdue."""
+        self._keep(score(said.spread, came_s, said.asked_s))
+        edges = said.range
+        failed = (came_s < edges.lowest_s, came_s < edges.low_s, came_s > edges.high_s, False)
+        for side, target in enumerate(_LEVELS):
+            if side < 3 or came_s <= edges.highest_s:
+                self._shift(side, target - failed[side])
+
+    def overdue(self) -> None:
+        """A range has failed although the outcome is still to come."""
+        self._shift(3, _LEVELS[3] - 1.0)
+
+    def around(self, spread: Spread, asked_s: Instant) -> Range:
+        """The ranges of a forecast made at `asked_s`."""
+        lowest, low, high, highest = (
+            self._edge(spread, asked_s, level)
+            for level in (self._levels[0], self._levels[1], 1 - self._levels[2], 1 - self._levels[3])
+        )
+        low, high = min(low, spread.middle_s), max(high, spread.middle_s)
+        return Range(min(lowest, low), low, spread.middle_s, high, max(highest, high))
+
+    def _edge(self, spread: Spread, asked_s: Instant, level: float) -> Instant:
+        found = _quantile(self._sorted, level) + _BEYOND * (max(0.0, level - 1.0) - max(0.0, -level))
+        below, above = _widths(spread, asked_s)
+        grown = min(found * (above if found > 0 else below), 50.0)
+        return asked_s + max(0.0, _to_go(spread.middle_s, asked_s) * math.exp(grown) - _SOON_S)
+
+    def _keep(self, one: float) -> None:
+        self._newest.append(one)
+        insort(self._sorted, one)
+        if len(self._newest) > _KEPT:
+            del self._sorted[bisect_left(self._sorted, self._newest.popleft())]
+
+    def _shift(self, side: int, by: float) -> None:
+        target = _LEVELS[side]
+        self._levels[side] = min(max(self._levels[side] + _PACE * by, _LOWEST), 2 * target)
+
+
+def _to_go(at_s: Instant, asked_s: Instant) -> float:
+    return max(0.0, at_s - asked_s) + _SOON_S
+
+
+def _widths(spread: Spread, asked_s: Instant) -> tuple[float, float]:
+    middle = _to_go(spread.middle_s, asked_s)
+    below = math.log(middle / _to_go(spread.low_s, asked_s))
+    return max(_NARROWEST, below), max(_NARROWEST, math.log(_to_go(spread.high_s, asked_s) / middle))
+
+
+def _quantile(values: list[float], level: float) -> float:
+    place = min(1.0, max(0.0, level)) * (len(values) - 1)
+    below = int(place)
+    above = min(below + 1, len(values) - 1)
+    return values[below] + (place - below) * (values[above] - values[below])

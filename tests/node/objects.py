@@ -1,0 +1,79 @@
+"""Pods that ask for units of a real node, and the node files that offer them."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab import images
+from lab.cluster import Cluster
+
+Json = dict[str, Any]
+PODS = "/api/v1/namespaces/default/pods"
+
+
+def node_file(path: Path, sockets: Path, *devices: Json) -> Path:
+    path.write_text(yaml.safe_dump({"name": "real-0", "sockets": str(sockets), "devices": list(devices)}))
+    return path
+
+
+def pod(name: str, command: str, resource: str = "", count: int = 1, **more: object) -> Json:
+    limits = {"resources": {"limits": {resource: str(count)}}} if resource else {}
+    container = {
+        "name": "main",
+        "image": images.SANDBOX,
+        "imagePullPolicy": "Never",
+        "command": ["/bin/sh", "-c", command],
+        **limits,
+    }
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container], **more}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def allocatable(cluster: Cluster, resource: str, count: int) -> None:
+    """Wait until the kubelet counts so many of a resource."""
+    cluster.api.until(
+        "/api/v1/nodes/real-0",
+        lambda node: node["status"]["allocatable"].get(resource) == str(count),
+        what=f"{count} of {resource}",
+    )
+
+
+class Listening:
+    """Stands where a device daemon would: takes connections on the sockets of some slices."""
+
+    def __init__(self, sockets: Path, *slices: str) -> None:
+        self._open: dict[str, socket.socket] = {}
+        self._sockets = sockets
+        for one in slices:
+            self.open(one)
+
+    def open(self, one: str) -> None:
+        folder = self._sockets / one
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "device.sock"
+        path.unlink(missing_ok=True)
+        server = self._open[one] = socket.socket(socket.AF_UNIX)
+        server.bind(str(path))
+        server.listen(64)
+        threading.Thread(target=_take, args=(server,), daemon=True).start()
+
+    def close(self, one: str) -> None:
+        server = self._open.pop(one)
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+
+    def close_all(self) -> None:
+        for one in list(self._open):
+            self.close(one)
+
+
+def _take(server: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            server.accept()[0].close()
