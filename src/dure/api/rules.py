@@ -118,8 +118,8 @@ RULES: dict[str, Rule] = {
     "GET /v1/audit": Rule(_FLEET, _A),
     "GET /v1/past": Rule(_FLEET, _V),
     "GET /v1/past.csv": Rule(_FLEET, _V),
-    "GET /v1/devices/{cluster}/{device}/timeline": Rule(_FLEET, _V),
-    "GET /v1/devices/{cluster}/{device}/timeline.csv": Rule(_FLEET, _V),
+    "GET /v1/clusters/{cluster}/devices/{device}/timeline": Rule(_FLEET, _V),
+    "GET /v1/clusters/{cluster}/devices/{device}/timeline.csv": Rule(_FLEET, _V),
     "GET /v1/changes": Rule(_FLEET, _V),
     "GET /v1/changes.csv": Rule(_FLEET, _V),
     # Shared devices name every tenant that runs on them.

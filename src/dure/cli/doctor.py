@@ -59,17 +59,14 @@ def command(ctx: click.Context, fleet_file: Path | None, output: str, state: Pat
 
 def findings(state: Path, fleet_file: Path | None = None) -> list[Finding]:
     """Everything that was looked at, in order."""
-    return [*_folder(state), *_server(state), *(_members(fleet_file) if fleet_file else ())]
+    members = list(_members(fleet_file)) if fleet_file else []
+    return [*_folder(state), *_server(state), *members]
 
 
 def _members(fleet_file: Path) -> Iterator[Finding]:
     from dure.cli.fleet_file import fleet_and_catalogue
 
-    try:
-        fleet, _ = fleet_and_catalogue(fleet_file)
-    except DureError as error:
-        yield Finding("fleet", "error", error.message, error.remedy or f"dure check -f {fleet_file}")
-        return
+    fleet, _ = fleet_and_catalogue(fleet_file)
     yield Finding("fleet", "ok", f"{fleet_file}: {len(fleet.clusters)} clusters, {len(fleet.tenants)} tenants")
     for spec in fleet.clusters:
         if spec.connect.kubeconfig:

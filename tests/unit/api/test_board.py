@@ -47,7 +47,7 @@ def test_the_past_and_a_device_answer_over_the_api(client: Client, world: SmallW
     assert client.get("/v1/past.csv", params={"at_s": NOW_S}).text.startswith("workload,tenant")
     device = world.store.list_reports()[0].devices[0]
     cluster = world.store.list_reports()[0].cluster
-    assert client.get(f"/v1/devices/{cluster}/{device.id}/timeline").json()["items"] == []
-    missing = client.get(f"/v1/devices/{cluster}/no-such/timeline")
+    assert client.get(f"/v1/clusters/{cluster}/devices/{device.id}/timeline").json()["items"] == []
+    missing = client.get(f"/v1/clusters/{cluster}/devices/no-such/timeline")
     assert missing.status_code == 404
     assert "dure get devices" in missing.json()["remedy"]

@@ -53,6 +53,7 @@ NAMES: dict[str, Callable[[str], str]] = {
     "tenants": lambda tenant: tenant,
     "tokens": lambda tenant: f"{tenant}-ci",
     "clusters": lambda _: "test",
+    "devices": lambda _: "none",
     "agents": lambda _: "test",
     "classes": lambda _: "big",
     "policies": lambda _: "steady",
@@ -65,6 +66,7 @@ NAMES: dict[str, Callable[[str], str]] = {
 QUERIES: dict[str, Callable[[str], str]] = {
     "tenant": lambda tenant: tenant,
     "workload": lambda tenant: f"{tenant}-train",
+    "at_s": lambda _: "1000",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -68,10 +69,8 @@ def test_the_doctor_tells_what_is_wrong_with_a_cluster_of_the_fleet_file(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fleet = tmp_path / "fleet.yaml"
-    fleet.write_text(
-        "apiVersion: dure.dev/v1alpha1\nkind: Fleet\nmetadata: {name: x}\nspec:\n  clusters:\n"
-        "    - name: far\n      region: kr\n      connect: {kubeconfig: /nowhere/config}\n      pools: []\n"
-    )
+    builtin = (resources.files("dure.files.builtin") / "demo.yaml").read_text()
+    fleet.write_text(builtin.replace("connect: {embedded: {}}", "connect: {kubeconfig: /nowhere/config}", 1))
     run(["doctor", "--json", "--state", str(tmp_path), "--fleet", str(fleet)])
     found = json.loads(capsys.readouterr().out)
     wrong = [one for one in found if one["check"] in ("kube", "fleet") and one["level"] == "error"]

@@ -29,13 +29,13 @@ async def past_sheet(request: Request[Any, Any, Any], at_s: Moment) -> Response[
     return sheet((*found.running, *found.waiting), "past")
 
 
-@get("/v1/devices/{cluster:str}/{device:str}/timeline", tags=["past"])
+@get("/v1/clusters/{cluster:str}/devices/{device:str}/timeline", tags=["past"])
 async def fetch_timeline(request: Request[Any, Any, Any], cluster: Name, device: Name) -> Response[Page[Stretch]]:
     """Who held this device when, oldest first."""
     return plain(Page(await asyncio.to_thread(service_of(request).past.held_by, cluster, device)))
 
 
-@get("/v1/devices/{cluster:str}/{device:str}/timeline.csv", tags=["past"], media_type=CSV)
+@get("/v1/clusters/{cluster:str}/devices/{device:str}/timeline.csv", tags=["past"], media_type=CSV)
 async def timeline_sheet(request: Request[Any, Any, Any], cluster: Name, device: Name) -> Response[str]:
     return sheet(await asyncio.to_thread(service_of(request).past.held_by, cluster, device), f"device-{device}")
 

@@ -9,7 +9,7 @@ const SPAN_S = 86400;
 let shown = null;
 
 export async function showDevice(cluster, device, now) {
-  const path = `/v1/devices/${encodeURIComponent(cluster)}/${encodeURIComponent(device)}/timeline`;
+  const path = `/v1/clusters/${encodeURIComponent(cluster)}/devices/${encodeURIComponent(device)}/timeline`;
   byId("device-json").href = path;
   byId("device-csv").href = `${path}.csv`;
   const { items } = await read(path);
