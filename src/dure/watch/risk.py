@@ -11,6 +11,7 @@ for each serving; the burst and the metrics use the answer. Pure; O(days) for ea
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -63,6 +64,7 @@ class RiskBook:
         self._recent: list[tuple[Instant, float]] = []
         self._days: dict[int, dict[int, float]] = {}
         self._bins: dict[int, _Bin] = {}
+        self._curve: list[tuple[float, float]] | None = None
         self._made: list[tuple[Instant, float]] = []
         self._errors: list[float] = []
 
@@ -88,8 +90,9 @@ class RiskBook:
         self._made.append((now_s + self._s.horizon_s, rate))
         load = rate * slowness * strictness / ready
         errors: Sequence[float] = self._errors if len(self._errors) >= self._s.least_errors else _USUAL_ERRORS
-        broken = sum(self.late_at(load * (1.0 + error)) > allowed for error in errors)
-        return Foreseen(rate, self.late_at(load), broken / len(errors))
+        # The late share never falls with the load: of the sorted errors the first that breaks the promise is enough.
+        kept = bisect_left(sorted(errors), True, key=lambda error: self.late_at(load * (1.0 + error)) > allowed)
+        return Foreseen(rate, self.late_at(load), (len(errors) - kept) / len(errors))
 
     def replicas(self, rate_per_s: float, allowed: float, most: int, slowness: float = 1.0) -> int:
         """The smallest number with which no more than `allowed` would be late; `most` if none is enough."""
@@ -100,7 +103,9 @@ class RiskBook:
         """The late share at this many requests per second and replica."""
         if load <= 0.0 or not self._bins:
             return 0.0
-        curve = self._curve()
+        if self._curve is None:
+            self._curve = _rising(self._bins)
+        curve = self._curve
         at = math.log(load) / self._s.bin_width
         if at <= curve[0][0]:
             return curve[0][1]
@@ -114,19 +119,7 @@ class RiskBook:
         weight, mean = self._bins.get(key, _Bin(0.0, 0.0))
         weight *= self._s.forget
         self._bins[key] = _Bin(weight + 1.0, (mean * weight + late) / (weight + 1.0))
-
-    def _curve(self) -> list[tuple[float, float]]:
-        """(bin, late share), never falling: neighbours that would fall are pooled."""
-        pooled: list[tuple[list[int], float, float]] = []
-        for key, (weight, late) in sorted(self._bins.items()):
-            keys = [key]
-            while pooled and pooled[-1][2] > late:
-                before, heavy, mean = pooled.pop()
-                late = (mean * heavy + late * weight) / (heavy + weight)
-                weight += heavy
-                keys = before + keys
-            pooled.append((keys, weight, late))
-        return [(float(key), late) for keys, _, late in pooled for key in keys]
+        self._curve = None
 
     def _forecast(self, now_s: Instant) -> float:
         """The highest rate within the span after the horizon."""
@@ -166,6 +159,20 @@ class RiskBook:
             slots = [from_s + k * SLOT_S for k in range(1 + int(self._s.span_s // SLOT_S))]
             came = max((rate for one in slots if (rate := self._at(one)) is not None), default=rate_per_s)
             self._errors = [*self._errors[-self._s.keep_errors :], came / said - 1.0 if said > 0.0 else 0.0]
+
+
+def _rising(bins: dict[int, _Bin]) -> list[tuple[float, float]]:
+    """(bin, late share), never falling: neighbours that would fall are pooled."""
+    pooled: list[tuple[list[int], float, float]] = []
+    for key, (weight, late) in sorted(bins.items()):
+        keys = [key]
+        while pooled and pooled[-1][2] > late:
+            before, heavy, mean = pooled.pop()
+            late = (mean * heavy + late * weight) / (heavy + weight)
+            weight += heavy
+            keys = before + keys
+        pooled.append((keys, weight, late))
+    return [(float(key), late) for keys, _, late in pooled for key in keys]
 
 
 def _beyond(curve: list[tuple[float, float]], at: float) -> float:
