@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -43,13 +44,13 @@ class DeviceRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PoolMap(msgspec.Struct, frozen=True):
-    """`number` rises with every change of any pool."""
+    """`number` rises with every change of any pool. `devices` are DeviceRows as arrays, which are half as long."""
 
     cluster: str
     pool: str
     class_name: str
     number: int
-    devices: tuple[DeviceRow, ...]
+    devices: tuple[Any, ...]
 
 
 class FleetMap(msgspec.Struct, frozen=True):

@@ -78,6 +78,7 @@ def _one(ends, order, held, where, lasts, need, pools, free, now_s, strict, star
             free[where[one]] += held[one]
         else:
             end_s, j = heapq.heappop(started)
-            over = over or j < 0
+            if j < 0:
+                break
             at_s = max(at_s, end_s)
             free[home[j]] += need[j]

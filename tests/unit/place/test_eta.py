@@ -124,3 +124,10 @@ def test_ranges_learn_to_hold_nine_of_ten_and_one_of_two() -> None:
         scores.add(said, came_s)
     assert 0.85 <= held / 2000 <= 0.95
     assert 0.45 <= half / 2000 <= 0.55
+
+
+def test_where_nobody_waits_or_runs_nothing_is_foretold() -> None:
+    nobody = np.empty((2, 0))
+    none = np.empty(0, np.int64)
+    found = play(nobody, none, none, nobody, none, np.empty((0, 1), np.int64), np.array([4]), NOW_S, strict=False)
+    assert found.shape == (2, 0)

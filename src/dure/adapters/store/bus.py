@@ -13,23 +13,25 @@ import psycopg
 import structlog
 from sqlalchemy import Engine
 
-from dure.adapters.store.sql import NOTIFY
+from dure.adapters.store.sql import CHANNEL
 
-CHANNEL = NOTIFY.removeprefix("NOTIFY ")
 # How long to wait for news before looking whether to stop, and after a lost connection before the next try.
-LOOK_S = 1.0
+LOOK_S, READY_S = 1.0, 5.0
 _log = structlog.get_logger("dure.store")
 
 
 class Bus:
-    """Calls `wake` for every piece of news of any replica, this one included."""
+    """Calls `wake` for every piece of news of another replica; `me` is the name under which this one notifies."""
 
-    def __init__(self, engine: Engine, wake: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, me: str, wake: Callable[[], None]) -> None:
         self._address = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        self._wake = wake
+        self._me, self._wake = me, wake
+        self._listening = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dure-bus", daemon=True)
         self._thread.start()
+        # Who subscribes reads the store afterwards: nothing said until then may be missed.
+        self._listening.wait(READY_S)
 
     def close(self) -> None:
         self._stopped.set()
@@ -46,8 +48,11 @@ class Bus:
     def _listen(self) -> None:
         with psycopg.connect(self._address, autocommit=True) as connection:
             connection.execute(f"LISTEN {CHANNEL}".encode())
-            # Something may have been said before we listened.
-            self._wake()
+            if self._listening.is_set():
+                # Something may have been said while the connection was away.
+                self._wake()
+            self._listening.set()
             while not self._stopped.is_set():
-                for _ in connection.notifies(timeout=LOOK_S, stop_after=1):
-                    self._wake()
+                for news in connection.notifies(timeout=LOOK_S, stop_after=1):
+                    if news.payload != self._me:
+                        self._wake()

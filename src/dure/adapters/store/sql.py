@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 _LEADER = "leader"
 # Other replicas hear of it when this transaction is committed.
-NOTIFY = "NOTIFY dure_news"
+CHANNEL = "dure_news"
 # Looking for a similar name must not cost more than the answer is worth.
 _NAMES_COMPARED = 500
 
@@ -64,6 +65,7 @@ class SqlStore:
         self._fresh = freshness_of(engine)
         self._joined = threading.local()
         self._bus: Bus | None = None
+        self._identity = uuid.uuid4().hex
 
     def close(self) -> None:
         if self._bus is not None:
@@ -78,7 +80,7 @@ class SqlStore:
         if self._bus is None and self.engine.dialect.name == "postgresql":
             from dure.adapters.store.bus import Bus
 
-            self._bus = Bus(self.engine, self._wake)
+            self._bus = Bus(self.engine, self._identity, self._wake)
         return lambda: self._listeners.remove(listener)
 
     @contextmanager
@@ -413,7 +415,7 @@ class SqlStore:
         if events:
             db.execute(t.events.insert(), [{"tenant": one.tenant, "body": encode(one)} for one in events])
             if db.dialect.name == "postgresql":
-                db.exec_driver_sql(NOTIFY)
+                db.execute(select(func.pg_notify(CHANNEL, self._identity)))
         return rows
 
     def _wake(self) -> None:
