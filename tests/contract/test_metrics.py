@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dure.adapters.memory.metrics import MemoryMetrics
@@ -157,6 +157,7 @@ def test_a_year_is_answered_by_means_and_today_by_every_sample(tmp_path: Path) -
     metrics.close()
 
 
+@example([("a", 0, 0), ("a", 1599, 0), ("a", 2881, 0)])
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 4000), st.integers(-9, 9)), max_size=60))
 def test_file_and_memory_agree_on_short_times(
     tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[str, int, int]]

@@ -108,9 +108,11 @@ class SqliteMetrics:
         oldest_s, newest_s = self._db.execute(query, (metric.number,)).fetchone()
         if oldest_s is None:
             oldest_s = newest_s = self._known.newest_s
-        older = "select 1 from rolled where step = ? and metric = ? and at_s < ? limit 1"
-        coarse_s = (oldest_s // STEPS[0][0]) * STEPS[0][0]
-        lost = self._db.execute(older, (STEPS[0][0], metric.number, coarse_s)).fetchone() is not None
+        # Samples of the asked time are gone where it has a mean that begins before the oldest sample.
+        older = "select 1 from rolled where step = ? and metric = ? and at_s >= ? and at_s < ? limit 1"
+        step = STEPS[0][0]
+        bounds = (since_s // step) * step, (oldest_s // step) * step
+        lost = self._db.execute(older, (step, metric.number, *bounds)).fetchone() is not None
         if since_s >= oldest_s or not lost:
             query = "select low_s, high_s, count from piece where metric = ? and low_s <= ? and high_s >= ?"
             pieces = self._db.execute(query, (metric.number, until_s, since_s))
