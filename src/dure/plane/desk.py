@@ -105,14 +105,26 @@ class Desk:
 
     def etas(self, snapshot: Snapshot | None = None) -> dict[str, Eta]:
         """Expected start and finish of everything that waits or runs, by name."""
-        kept, now_s = self._etas, self.now()
-        stands_s = max(_STANDS_S, _STANDS_REAL_S * self.speed)
-        if snapshot is None and kept is not None and 0 <= now_s - kept[0] < stands_s:
-            return kept[1]
+        kept = self._kept_etas()
+        if snapshot is None and kept is not None:
+            return kept
         seen = snapshot or self.snapshot()
         found = etas_of(seen, self.store.list_workloads(ended=True, since_s=seen.now_s - 7 * DAY_S))
         self._etas = (seen.now_s, found)
         return found
+
+    def _kept_etas(self) -> dict[str, Eta] | None:
+        """Those of a little while ago; None when it is time to look again."""
+        stands_s = max(_STANDS_S, _STANDS_REAL_S * self.speed)
+        fresh = self._etas is not None and 0 <= self.now() - self._etas[0] < stands_s
+        return self._etas[1] if fresh and self._etas is not None else None
+
+    def with_kept_eta(self, record: WorkloadRecord) -> WorkloadRecord | None:
+        """The record as `with_eta` answers it if that takes no look at the fleet, else None: for who must not wait."""
+        if record.status.phase.ended:
+            return record
+        kept = self._kept_etas()
+        return None if kept is None else msgspec.structs.replace(record, eta=kept.get(record.name))
 
     def with_eta(self, records: Sequence[WorkloadRecord]) -> tuple[WorkloadRecord, ...]:
         """The same records, those that wait or run with when they should start and end."""

@@ -58,7 +58,9 @@ async def fetch_workload(request: Request[Any, Any, Any], name: Name) -> Respons
     """One workload; the newest when a name was used again. Its `ETag` is that of the record, not of its `eta`."""
     backend = service_of(request).backend
     record = fetch_own(backend.store, who_of(request), name)
-    (shown,) = await asyncio.to_thread(backend.with_eta, (record,))
+    shown = backend.with_kept_eta(record)
+    if shown is None:
+        (shown,) = await asyncio.to_thread(backend.with_eta, (record,))
     return one(request, shown, tag_of(record))
 
 
