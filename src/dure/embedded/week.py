@@ -20,6 +20,7 @@ from dure.model.policy import Policy, Verb
 from dure.model.units import DAY_S, HOUR_S, Instant
 from dure.model.workload import Workload
 from dure.place import place
+from dure.plane.later import later_of
 from dure.plane.loop import Decide
 
 # Monday 2026-01-05 00:00 UTC: a fixed start, so that a run says the same on every day.
@@ -59,6 +60,7 @@ def simulate(
     clock = VirtualClock(run.start_s)
     store = store if store is not None else MemoryStore()
     world = EmbeddedWorld(run.fleet, run.catalogue, store, clock, seed=run.seed, idle_s=IDLE_S, decide=decide)
+    world.plane.later = later_of(world.plane.observer, foretell=False)
     usage = Usage()
     end_s = run.start_s + run.days * DAY_S
     coming = sorted(run.arrivals, key=lambda pair: (pair[0], pair[1].name))

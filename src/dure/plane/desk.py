@@ -120,7 +120,7 @@ class Desk:
         return self._etas[1] if fresh and self._etas is not None else None
 
     def with_kept_eta(self, record: WorkloadRecord) -> WorkloadRecord | None:
-        """The record as `with_eta` answers it if that takes no look at the fleet, else None: for who must not wait."""
+        """The record as `with_eta` answers it if that takes no look at the fleet: for who must not wait."""
         if record.status.phase.ended:
             return record
         kept = self._kept_etas()

@@ -17,13 +17,11 @@ from dure.plane.billing import billed
 from dure.plane.books import Books
 from dure.plane.bursting import Bursting
 from dure.plane.deciding import Deciding
-from dure.plane.foretelling import Foretelling
-from dure.plane.moving import Moving
+from dure.plane.later import later_of
 from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
 from dure.plane.pooling import Pooling
 from dure.plane.shadow import Beside
-from dure.plane.stretching import Stretching
 from dure.ports import Clock
 
 LEASE_S = 30.0
@@ -42,7 +40,7 @@ class Plane:
         self.lease_clock, self.lease_s = lease_clock, LEASE_S
         self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
         self.bursting, self.pooling, self.books = Bursting(observer), Pooling(observer), Books(observer)
-        self.later = (Moving(observer), Stretching(observer), Foretelling(observer))
+        self.later = later_of(observer)
         self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
