@@ -100,6 +100,9 @@ class SmallWorld:
         self.store.commit([Change(record.uid, record.version, status)])
         return self.store.fetch_workload(name)
 
+    def with_kept_eta(self, record: WorkloadRecord) -> WorkloadRecord | None:
+        return None
+
     def with_eta(self, records: Sequence[WorkloadRecord]) -> Sequence[WorkloadRecord]:
         said = Range(*(self.now_s + 600.0 * step for step in range(1, 6)))
         return [
