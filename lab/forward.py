@@ -1,19 +1,33 @@
 """Names of cluster services that lead to loopback servers, for controllers that run outside of any cluster network.
 
 A controller is started with `HTTP_PROXY` set to this forwarder (`lab.keda`); a manifest may then keep the address it
-would have in production. A name nobody has given a server, or one whose server is gone, answers 502.
+would have in production. A name nobody has given a server, or one whose server is gone, answers 502. Every answer is
+kept, so that a test knows what a controller was told instead of guessing it.
 """
 
 import contextlib
 import http.client
 import http.server
 import threading
+import time
 import urllib.parse
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from lab.components import LOOPBACK
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One question that was forwarded and what was answered; `at_s` is the monotonic clock before the answer left."""
+
+    at_s: float
+    name: str
+    path: str
+    status: int
+    body: bytes
 
 
 class Forwarder:
@@ -21,7 +35,8 @@ class Forwarder:
 
     def __init__(self, routes: Mapping[str, str]) -> None:
         self.routes = dict(routes)
-        self._server = http.server.ThreadingHTTPServer((LOOPBACK, 0), _handler(self.routes))
+        self.exchanges: list[Exchange] = []
+        self._server = http.server.ThreadingHTTPServer((LOOPBACK, 0), _handler(self.routes, self.exchanges))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="lab-forward", daemon=True)
         self.url = f"http://{LOOPBACK}:{self._server.server_address[1]}"
@@ -38,7 +53,7 @@ class Forwarder:
         self._thread.join()
 
 
-def _handler(routes: Mapping[str, str]) -> type[http.server.BaseHTTPRequestHandler]:
+def _handler(routes: Mapping[str, str], exchanges: list[Exchange]) -> type[http.server.BaseHTTPRequestHandler]:
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -50,6 +65,7 @@ def _handler(routes: Mapping[str, str]) -> type[http.server.BaseHTTPRequestHandl
                 status, raw = _fetch(target, path) if target else (502, f"no server for {asked.netloc}".encode())
             except (OSError, http.client.HTTPException) as error:
                 status, raw = 502, str(error).encode()
+            exchanges.append(Exchange(time.monotonic(), asked.netloc, path, status, raw))
             # Who asked may have hung up meanwhile.
             with contextlib.suppress(ConnectionError):
                 self.send_response(status)
