@@ -13,6 +13,7 @@ import click
 from dure.files.builtin import instances
 from dure.files.dump import dump_yaml
 from dure.files.manifests import Source, read_source, read_sources
+from dure.files.problem import InvalidFile, Problem
 from dure.files.yaml import MAX_BYTES
 from dure.manifest.edit import edited
 from dure.manifest.formats import as_github, as_sarif
@@ -54,7 +55,7 @@ def command(
     """Find traps in Kubernetes manifests: what does not work, does harm, or works otherwise than meant.
 
     All files are judged together, so that a ScaledObject is compared with the Deployment it scales and the
-    monitors that feed it. Exit code 0: nothing found, 1: findings, 2: wrong input.
+    monitors that feed it. Exit code 0: nothing found, 1: findings, 2: wrong input (what can be read is judged).
 
     \b
     Example:
@@ -74,13 +75,20 @@ def command(
     if fix and cluster:
         raise click.UsageError("--fix changes files; a live cluster is yours to change.")
     rules = _rules(selected, ignored)
-    sources = _read(paths) + (_live(kubeconfig, context) if cluster else [])
+    if fix and "-" in paths:
+        raise click.UsageError("--fix changes files; standard input has none.")
+    sources, problems = _read(paths)
+    if problems and not sources:
+        raise InvalidFile(problems)
+    sources += _live(kubeconfig, context) if cluster else []
+    if not sources and not cluster:
+        click.echo(f"no YAML or JSON file in {', '.join(paths)}", err=True)
     findings = _lint(sources, rules)
     if fix:
-        if "-" in paths:
-            raise click.UsageError("--fix changes files; standard input has none.")
         findings = _fix(sources, findings, rules, paths)
     _print(findings, "json" if as_json else form, sources)
+    if problems:
+        raise InvalidFile(problems)
     if findings:
         ctx.exit(1)
 
@@ -97,9 +105,11 @@ def _codes(given: Sequence[str]) -> set[str]:
     return {code.strip().upper() for each in given for code in each.split(",") if code.strip()}
 
 
-def _read(paths: tuple[str, ...]) -> list[Source]:
-    sources = [read_source(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN)] if "-" in paths else []
-    return [*sources, *read_sources(Path(path) for path in paths if path != "-")]
+def _read(paths: tuple[str, ...]) -> tuple[list[Source], list[Problem]]:
+    """What can be judged, and what is wrong with the rest."""
+    given = [read_source(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN)] if "-" in paths else []
+    found, refused = read_sources(Path(path) for path in paths if path != "-")
+    return [*given, *found], [problem for each in refused for problem in each.problems]
 
 
 def _live(kubeconfig: Path | None, context: str) -> list[Source]:
@@ -130,7 +140,7 @@ def _fix(sources: list[Source], findings: list[Finding], rules: list[Rule], path
             Path(source.name).write_text(text, encoding="utf-8")
             total += made
     click.echo(f"{total} change{'s' * (total != 1)} made", err=True)
-    return _lint(_read(paths), rules) if total else findings
+    return _lint(_read(paths)[0], rules) if total else findings
 
 
 def _print(findings: list[Finding], form: str, sources: list[Source]) -> None:
