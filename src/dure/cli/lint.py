@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from dure.manifest.formats import as_github, as_sarif
 from dure.manifest.lint import Finding, lint
 from dure.manifest.rule import Rule, Severity
 from dure.manifest.rules import RULES
-from dure.model.errors import InvalidInput
+from dure.model.errors import InvalidInput, NotAllowed
 
 STDIN = "standard input"
 
@@ -115,11 +114,15 @@ def _read(paths: tuple[str, ...]) -> tuple[list[Source], list[Problem]]:
 def _live(kubeconfig: Path | None, context: str) -> list[Source]:
     """Each object as a source of its own; lines are those of its YAML."""
     from dure.adapters.kube.collect import collect
-    from dure.adapters.kube.rest import Api
+    from dure.adapters.kube.rest import Api, default_kubeconfig
 
-    path = kubeconfig or Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
-    with Api.from_kubeconfig(path, context) as api:
+    with Api.from_kubeconfig(kubeconfig or default_kubeconfig(), context) as api:
         found = collect(api)
+    if found.unseen and not found.objects:
+        raise NotAllowed(
+            f"nothing in the cluster may be listed: {', '.join(found.unseen)}",
+            remedy="Take an account that may read it, for example one bound to the cluster role view.",
+        )
     if found.unseen:
         click.echo(f"not looked at, because it may not be listed: {', '.join(found.unseen)}", err=True)
     return [read_source(dump_yaml([each]), name) for name, each in found.objects.items()]
