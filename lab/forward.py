@@ -7,57 +7,38 @@ kept, so that a test knows what a controller was told instead of guessing it.
 
 import contextlib
 import http.client
-import http.server
-import threading
-import time
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
-from lab.components import LOOPBACK
+from lab.loopback import Loopback, Quiet
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One question that was forwarded and what was answered; `at_s` is the monotonic clock before the answer left."""
+    """One question that was forwarded and what was answered."""
 
-    at_s: float
     name: str
     path: str
     status: int
     body: bytes
 
 
-class Forwarder:
+class Forwarder(Loopback):
     """Runs while the block lasts. `routes` maps `host:port` to the URL of a loopback server; it may be changed."""
 
     def __init__(self, routes: Mapping[str, str]) -> None:
         self.routes = dict(routes)
         self.exchanges: list[Exchange] = []
-        self._server = http.server.ThreadingHTTPServer((LOOPBACK, 0), _handler(self.routes, self.exchanges))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="lab-forward", daemon=True)
-        self.url = f"http://{LOOPBACK}:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_handler(self.routes, self.exchanges), "lab-forward")
+        self.url = f"http://{self.address}"
 
 
-def _handler(routes: Mapping[str, str], exchanges: list[Exchange]) -> type[http.server.BaseHTTPRequestHandler]:
-    class Handler(http.server.BaseHTTPRequestHandler):
+def _handler(routes: Mapping[str, str], exchanges: list[Exchange]) -> type[Quiet]:
+    class Handler(Quiet):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def get(self) -> None:
             asked = urllib.parse.urlsplit(self.path)
             target = routes.get(asked.netloc)
             path = urllib.parse.urlunsplit(("", "", asked.path, asked.query, ""))
@@ -65,17 +46,10 @@ def _handler(routes: Mapping[str, str], exchanges: list[Exchange]) -> type[http.
                 status, raw = _fetch(target, path) if target else (502, f"no server for {asked.netloc}".encode())
             except (OSError, http.client.HTTPException) as error:
                 status, raw = 502, str(error).encode()
-            exchanges.append(Exchange(time.monotonic(), asked.netloc, path, status, raw))
+            exchanges.append(Exchange(asked.netloc, path, status, raw))
             # Who asked may have hung up meanwhile.
             with contextlib.suppress(ConnectionError):
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(raw)))
-                self.end_headers()
-                self.wfile.write(raw)
-
-        def log_message(self, *_: object) -> None:
-            return
+                self.reply(status, raw)
 
     return Handler
 
