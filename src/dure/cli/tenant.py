@@ -169,9 +169,10 @@ def _virtual_cluster(host: Api, tenant: Tenant, wait_s: float) -> str:
 
     made = namespace_object(tenant)
     path = f"/api/v1/namespaces/{made['metadata']['name']}"
-    host.apply(path, made, dict)
     deadline = time.monotonic() + wait_s
     while True:
+        # Again and again: one that is still ending makes room for the new one only when it is gone.
+        host.apply(path, made, dict)
         try:
             found = host.get(f"{path}/secrets/{SECRET}", dict)
         except NotFound:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,14 +73,14 @@ class Keeper:
         }
         kept = {path.name for path in self._folder.iterdir()} if self._folder.exists() else set()
         for key in sorted(kept - wanted.keys()):
-            self._attempt(key, lambda key=key: self._remove(key))
+            self._attempt(key, partial(self._remove, key))
         for key, metadata in sorted(wanted.items()):
             found = self._running.get(key)
             if found is None or not found.plane.alive:
-                self._attempt(key, lambda key=key, metadata=metadata: self._start(key, metadata))
+                self._attempt(key, partial(self._start, key, metadata))
 
-    def _attempt(self, key: str, act: object) -> None:
-        assert callable(act)
+    def _attempt(self, key: str, act: Callable[[], None]) -> None:
+        """One that does not start holds up nobody else; the next look tries again."""
         try:
             act()
         except DureError as error:

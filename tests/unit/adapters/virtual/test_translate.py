@@ -26,8 +26,8 @@ NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,40}[a-z0-9])?", fullmatch=True)
 
 def pod(**spec: Any) -> Json:
     return {
-        "metadata": {"name": "a", "namespace": "shop", "uid": "u1", "labels": {"app": "x", "dure.dev/tenant": "other"},
-                     "ownerReferences": [{"name": "rs"}], "finalizers": ["f"]},
+        "metadata": {"name": "a", "namespace": "shop", "uid": "u1", "finalizers": ["f"],
+                     "labels": {"app": "x", "dure.dev/tenant": "other"}, "ownerReferences": [{"name": "rs"}]},
         "spec": {"containers": [{"name": "main", "image": "i"}], **spec},
     }  # fmt: skip
 
