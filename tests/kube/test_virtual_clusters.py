@@ -79,11 +79,22 @@ spec:
 READER = ("--as=anna", "--as-group=system:authenticated")
 
 
-def test_tenants_have_clusters_of_their_own_on_one_host(lab_factory: LabFactory, tmp_path: Path) -> None:
+def test_equal_names_of_two_tenants_never_meet_on_their_host(lab_factory: LabFactory, tmp_path: Path) -> None:
     with virtual_world(lab_factory(["host"]), tmp_path) as world:
         robots, vision = world.create("robots"), world.create("vision")
         equal_names_never_meet(world, {"robots": robots, "vision": vision})
         definitions_and_rights_are_their_own(world, robots, vision)
+
+
+@pytest.mark.full
+def test_a_virtual_cluster_outlives_the_plane_and_its_own_server(lab_factory: LabFactory, tmp_path: Path) -> None:
+    with virtual_world(lab_factory(["host"]), tmp_path) as world:
+        robots, vision = world.create("robots"), world.create("vision")
+        for name, tenant in {"robots": robots, "vision": vision}.items():
+            tenant.apply(SHOP.replace("WHO", name))
+            settled(partial(_runs, tenant, 2), f"two pods of {name}")
+        robots.apply(WIDGETS)
+        settled(lambda: "widget" in robots.kubectl("apply", "-f", "-", stdin=WIDGET), "the tenant's own kind")
         what_the_host_refuses_is_told(robots)
         what_ends_on_one_side_ends_on_the_other(world, robots)
         it_lives_without_the_plane_and_comes_back(world, robots)
