@@ -98,6 +98,7 @@ def test_a_virtual_cluster_outlives_the_plane_and_its_own_server(lab_factory: La
         what_the_host_refuses_is_told(robots)
         what_ends_on_one_side_ends_on_the_other(world, robots)
         it_lives_without_the_plane_and_comes_back(world, robots)
+        a_lost_mark_costs_no_state(world, robots)
         deleting_leaves_nothing(world, robots, vision)
 
 
@@ -171,6 +172,13 @@ def what_ends_on_one_side_ends_on_the_other(world: VirtualWorld, robots: Tenant)
     settled(lambda: running(robots) == 1 and len(world.hosted("pods", "robots")) == 1, "one pod on either side")
     robots.kubectl("patch", "configmap", "settings", "-p", '{"data": {"owner": "changed"}}')
     settled(lambda: world.hosted("configmaps", "robots")[0]["data"]["owner"] == "changed", "the changed settings")
+
+
+def a_lost_mark_costs_no_state(world: VirtualWorld, robots: Tenant) -> None:
+    world.host.kubectl("label", "namespace", "dure-robots", "dure.dev/isolation-")
+    settled(lambda: not answers(robots), "the end of its API server")
+    world.host.kubectl("label", "namespace", "dure-robots", "dure.dev/isolation=own-virtual-cluster")
+    settled(lambda: robots.get("widgets")["items"][0]["spec"] == {"size": 3}, "everything to be there again")
 
 
 def it_lives_without_the_plane_and_comes_back(world: VirtualWorld, robots: Tenant) -> None:

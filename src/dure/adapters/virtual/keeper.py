@@ -22,7 +22,7 @@ from dure.adapters.kube.rest import Api
 from dure.adapters.virtual.control_plane import ControlPlane, Programs
 from dure.adapters.virtual.names import ISOLATION, KUBECONFIG, SECRET
 from dure.adapters.virtual.syncer import Syncer
-from dure.model.errors import DureError
+from dure.model.errors import DureError, NotFound
 from dure.model.tenant import Isolation
 
 # A server that died is started again after at most that.
@@ -107,9 +107,20 @@ class Keeper:
         self._host.apply(f"/api/v1/namespaces/{namespace}/secrets/{SECRET}", body, dict)
 
     def _remove(self, key: str) -> None:
+        """A namespace that has only lost its mark keeps its state: a mark can be put back, state cannot."""
         self._end(key)
+        if self._lives(key):
+            return
         self._plane(key).remove()
         _log.info("virtual cluster removed", key=key)
+
+    def _lives(self, key: str) -> bool:
+        name, _, uid = key.partition(".")
+        try:
+            found = self._host.get(f"/api/v1/namespaces/{name}", Plain).metadata
+        except NotFound:
+            return False
+        return found.uid == uid and found.deletion_timestamp is None
 
     def _end(self, key: str) -> None:
         found = self._running.pop(key, None)
