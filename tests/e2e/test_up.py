@@ -76,6 +76,7 @@ def test_advice_is_computed_from_what_this_fleet_did(up: Up) -> None:
     while all(one["micros_per_month"] is None for one in found["savings"]):
         assert all("an hour is needed" in one["finding"] for one in found["savings"])
         found = json.loads(up.dure("advise", "--json").stdout)
+    assert found["record_s"] >= 3600
     by_name = {one["name"]: one for one in found["savings"]}
     assert list(by_name) == ["spot", "consolidation", "right-sizing", "off-hours"]
     pools = {

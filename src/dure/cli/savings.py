@@ -11,7 +11,7 @@ import msgspec
 
 from dure.cli.client import Client
 from dure.cli.output import money, print_data
-from dure.manifest.savings import Saving, savings
+from dure.manifest.savings import Saving, recorded_s, savings
 from dure.model.answer import ClusterStatus, PoolStatus
 from dure.model.workload import WorkloadRecord
 
@@ -26,12 +26,13 @@ def show_savings(state: Path, output: str) -> None:
     offsets = {each.name: _offset_h(each.timezone, now_s) for each in clusters}
     found = savings(pools, records, now_s, offsets)
     if output in ("json", "yaml"):
-        print_data({"now_s": now_s, "savings": msgspec.to_builtins(found)}, output)
+        span_s = recorded_s(records, now_s)
+        print_data({"now_s": now_s, "record_s": span_s, "savings": msgspec.to_builtins(found)}, output)
         return
-    _show(found, str(status.get("currency", "KRW")))
+    _show(found, str(status.get("currency", "KRW")), recorded_s(records, now_s))
 
 
-def _show(found: list[Saving], currency: str) -> None:
+def _show(found: list[Saving], currency: str, span_s: float) -> None:
     for saving in found:
         amount = (
             "unknown" if saving.micros_per_month is None else f"{money(saving.micros_per_month)} {currency} a month"
@@ -39,7 +40,12 @@ def _show(found: list[Saving], currency: str) -> None:
         click.echo(f"{saving.name:14} {amount:>24}   {saving.finding}")
         for step in saving.plan:
             click.echo(f"{'':14} {'':>24}   - {step}")
-    click.echo("From this fleet's own record; savings overlap, so they do not add up.", err=True)
+    if any(saving.micros_per_month is not None for saving in found):
+        hours = round(span_s / 3600)
+        length = f"{hours} h" if hours < 48 else f"{hours // 24} days"
+        click.echo(
+            f"Projected from this fleet's own record of {length}; savings overlap and do not add up.", err=True
+        )
 
 
 def _offset_h(timezone: str, at_s: float) -> float:

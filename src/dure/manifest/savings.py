@@ -53,8 +53,8 @@ def savings(
     offsets_h: Mapping[str, float] | None = None,
 ) -> list[Saving]:
     """In the order of the usual checklist. `offsets_h` are hours from UTC by cluster."""
-    stays = [stay for record in records if (stay := _stay(record, now_s)) is not None]
-    span_s = now_s - min((stay.start_s for stay in stays), default=now_s)
+    stays = _stays(records, now_s)
+    span_s = _span_s(stays, now_s)
     if span_s < _LEAST_S:
         unknown = f"the record covers {span_s / 60:.0f} min; an hour is needed"
         return [Saving(name, None, unknown) for name in ("spot", "consolidation", "right-sizing", "off-hours")]
@@ -64,6 +64,19 @@ def savings(
         _right_sizing(pools, stays, span_s),
         _off_hours(pools, stays, span_s, offsets_h or {}),
     ]
+
+
+def recorded_s(records: Iterable[WorkloadRecord], now_s: Instant) -> Seconds:
+    """How long the record is that a month is projected from."""
+    return _span_s(_stays(records, now_s), now_s)
+
+
+def _stays(records: Iterable[WorkloadRecord], now_s: Instant) -> list[Stay]:
+    return [stay for record in records if (stay := _stay(record, now_s)) is not None]
+
+
+def _span_s(stays: Sequence[Stay], now_s: Instant) -> Seconds:
+    return now_s - min((stay.start_s for stay in stays), default=now_s)
 
 
 def _stay(record: WorkloadRecord, now_s: Instant) -> Stay | None:
