@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -22,17 +21,9 @@ from lab.cluster import Cluster
 from lab.lab import Lab
 from tests.contract.cluster_contract import ClusterContract, Harness, pods_of
 from tests.fixtures.small_world import CATALOGUE
+from tests.kube.world import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
-
-PATIENCE_S = 60.0
-
-
-def until(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S:.0f} s in vain for {what}"
-        time.sleep(0.02)
 
 
 class SettledCluster:

@@ -49,11 +49,13 @@ class FixedPlane:
             raise Temporary("the plane is away")
 
 
-def until(reached: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
+def until(reached: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> float:
+    """Looks again and again at what other processes do; answers how many seconds it took."""
+    began_s = time.monotonic()
     while not reached():
-        assert time.monotonic() < deadline, f"waited {patience_s:.0f} s in vain for {what}"
+        assert time.monotonic() < began_s + patience_s, f"waited {patience_s:.0f} s in vain for {what}"
         time.sleep(0.05)
+    return time.monotonic() - began_s
 
 
 def spec_of(cluster: Cluster, **classes: str) -> ClusterSpec:
