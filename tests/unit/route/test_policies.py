@@ -62,6 +62,15 @@ def test_earliest_finish_does_not_leave_for_a_gain_that_is_too_small() -> None:
     assert earliest_finish.choose(light(run_cpu=home - 100 - 0.1), seen).rule == "gain-too-small"
 
 
+def test_a_job_that_ends_late_at_home_leaves_only_for_a_share_of_that() -> None:
+    seen = situation(gpu_waiting=20)
+    home = earliest_finish.choose(light(), seen).offers[0].finish_s
+    assert home is not None
+    half = light(run_cpu=(home - 100) * 0.6)
+    assert earliest_finish.choose(half, seen, earliest_finish.Settings(gain=0.5)).rule == "gain-too-small"
+    assert earliest_finish.choose(half, seen, earliest_finish.Settings(gain=0.3)).rule == "ends-first"
+
+
 def test_earliest_finish_skips_a_stopped_queue_and_tells_why() -> None:
     seen = situation(gpu_waiting=20)
     stopped = Figures("cpu", {CPU: 24_000}, active=False, why_not="Stopped: held by its owner")
