@@ -15,6 +15,7 @@ import argparse
 import ast
 import hashlib
 import importlib.machinery
+import importlib.metadata
 import os
 import random
 import resource
@@ -84,6 +85,8 @@ def main() -> None:
         phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate),
     )
     os.environ["DURE_LAB"] = "0"
+    for plugin in importlib.metadata.entry_points(group="pytest11"):
+        plugin.load()  # here once instead of in every fork
     for package in asked.packages:
         verdicts = judged(package, asked.seed, asked.sample)
         killed = sum(verdict.by is not None for verdict in verdicts)
@@ -232,7 +235,7 @@ def _run_tests(paths: list[str], plugin: object) -> int:
     quiet = ["-q", "-x", "-p", "no:xdist", "--hypothesis-profile=mutants", "-m", LEFT_OUT]
     # Hashes of states wrap around in plain Python too, where numpy says so.
     quiet += ["-W", "ignore:overflow encountered:RuntimeWarning", f"--rootdir={ROOT}"]
-    quiet += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # this process has Hypothesis already
+    quiet += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # the plugins are there already
     return int(pytest.main([*quiet, *paths], plugins=[plugin]))
 
 

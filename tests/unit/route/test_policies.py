@@ -46,6 +46,7 @@ def test_earliest_finish_stays_while_the_gpu_is_sooner() -> None:
     assert (choice.index, choice.rule) == (0, "home-is-first")
     assert choice.eta_s is not None
     assert choice.eta_s < 100 + 90
+    assert choice.because.endswith(f"ends in {choice.eta_s - 100:.0f} s in user-gpu")
 
 
 def test_earliest_finish_leaves_a_long_queue_and_says_by_how_much() -> None:
@@ -96,6 +97,13 @@ def test_the_chain_takes_the_best_class_while_it_is_quick_enough() -> None:
     choice = chain.choose(job, seen, chain.Settings(patience_s=90.0))
     assert job.alternatives[choice.index].class_name == "h100-80gb"
     assert chain.choose(job, seen, chain.Settings(patience_s=10.0)).index == 0
+
+
+def test_the_chain_leaves_a_job_at_home_that_nobody_can_take() -> None:
+    job, seen = chained("t4", "cpu")
+    stopped = {name: replace(one, active=False) for name, one in seen.figures.items()}
+    choice = chain.choose(job, replace(seen, figures=stopped))
+    assert (choice.index, choice.rule, len(choice.offers)) == (0, "nowhere-fits", 2)
 
 
 def test_the_chain_weighs_money_and_carbon_on_request() -> None:
