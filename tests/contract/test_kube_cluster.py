@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from dure.adapters.clock import RealClock
-from dure.adapters.kube.cluster import KubeCluster, install
+from dure.adapters.kube.cluster import KubeCluster
 from dure.adapters.kube.manifests import job_name
 from dure.adapters.kube.progress import desired_of
 from dure.adapters.kube.rest import Api
@@ -21,7 +21,7 @@ from lab.cluster import Cluster
 from lab.lab import Lab
 from tests.contract.cluster_contract import ClusterContract, Harness, pods_of
 from tests.fixtures.small_world import CATALOGUE
-from tests.kube.world import until
+from tests.kube.world import install_crds, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -146,9 +146,7 @@ class KubeHarness:
 
 @pytest.fixture(scope="module")
 def lab_cluster() -> Iterator[Cluster]:
-    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0) as lab:
-        with Api.from_kubeconfig(lab["test"].kubeconfig_path) as api:
-            install(api)
+    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0, first=install_crds) as lab:
         yield lab["test"]
 
 

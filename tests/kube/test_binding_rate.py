@@ -16,10 +16,9 @@ def test_pods_are_bound_rightly_by_both_and_the_ratio_is_told(
     lab_factory: LabFactory, capsys: pytest.CaptureFixture[str], crowd: Crowd
 ) -> None:
     """Both runs end with the independent checker; a rate is measured, not asserted: the machine may be anybody's."""
-    cluster = lab_factory(["test"], default_run_s=100_000.0)["test"]
+    cluster = lab_factory(["test"], default_run_s=100_000.0, first=install_crds)["test"]
     cluster.add_nodes(crowd.nodes())
     cluster.kill("kube-scheduler")
-    install_crds(cluster)
     kube = theirs(cluster, crowd)
     dure = ours(cluster, crowd)
     with capsys.disabled():

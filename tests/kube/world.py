@@ -82,6 +82,19 @@ def install_crds(cluster: Cluster) -> None:
         install(api)
 
 
+def empty(cluster: Cluster) -> None:
+    """Takes every Placement, pod and node away, so that the next test finds the cluster as new."""
+    api, placements = cluster.api, "/apis/dure.dev/v1alpha1"
+    for one in api.get(f"{placements}/placements")["items"]:
+        meta = one["metadata"]
+        api.delete(f"{placements}/namespaces/{meta['namespace']}/placements/{meta['name']}")
+    until(lambda: not api.get("/apis/batch/v1/jobs")["items"], "no jobs")
+    api.delete("/api/v1/namespaces/default/pods")
+    until(lambda: not api.get("/api/v1/pods")["items"], "no pods")
+    for node in api.get("/api/v1/nodes")["items"]:
+        api.delete(f"/api/v1/nodes/{node['metadata']['name']}")
+
+
 def member_of(cluster: Cluster, spec: ClusterSpec, plane: PlanePort, api: Api | None = None) -> Member:
     return Member(spec, CATALOGUE, api or api_of(cluster), plane, RealClock())
 

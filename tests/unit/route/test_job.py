@@ -64,6 +64,8 @@ def test_the_first_class_may_leave_out_the_queue_that_the_job_names() -> None:
         "[{class: t4, speed: 0}]",
         "[{class: t4, speeed: 1}]",
         "[{class: a}, {class: b}]",
+        "[{class: t4, estimate: 0}]",
+        "[{class: t4, estimate: soon}]",
     ],
 )
 def test_wrong_alternatives_are_refused_with_their_place(declared: str) -> None:
