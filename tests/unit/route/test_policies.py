@@ -34,7 +34,7 @@ def test_the_published_rule_wants_room_for_the_cpu_request() -> None:
     seen = situation(gpu_waiting=10)
     full = Figures("cpu", {CPU: 3999}, 0, 0)
     choice = seed.choose(light(), replace(seen, figures={**seen.figures, "cpu": full}))
-    assert choice.rule == "seed-no-room"
+    assert (choice.rule, choice.because) == ("seed-no-room", "3.999 cpu free, 4 asked")
 
 
 def test_the_published_rule_leaves_heavy_jobs_alone() -> None:
