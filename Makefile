@@ -16,7 +16,7 @@ COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-inde
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full setup lint types imports unit shuffled mutants figures search hostile chaos agree lab lab-full lab-wanted browser lock clean
+.PHONY: help run test test-full setup lint types imports unit shuffled mutants figures cycle search hostile chaos agree lab lab-full lab-wanted browser lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ mutants: $(VENV)/.dev ## how many small faults in the core its tests notice; SAM
 
 figures: $(VENV)/.dev ## what the codebase measures; ARGS=--types adds the share of typed expressions
 	$(BIN)/python -m tests.house.figures $(ARGS)
+
+cycle: $(VENV)/.dev ## what one turn of the plane costs with 1,000 devices and 10,000 jobs; ARGS=--profile tells where
+	$(BIN)/python -m tests.house.cycle $(ARGS)
 
 lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (the first time about 20 minutes)
 	$(BIN)/python -m lab build
