@@ -71,6 +71,7 @@ class Lab:
         self._folder = folder
         self._ports = Ports()
         self._etcd: Component | None = None
+        self._etcd_port = 0
         self._clusters: dict[str, Cluster] = {}
         told = set(kueue) | set(off or {}) | set(self._audit) | set(self._flags) | set(self._real_nodes)
         if unknown := told - set(self._names):
@@ -88,6 +89,11 @@ class Lab:
         if self._etcd is None:
             raise LabError("the lab is not started; use `with Lab(...) as lab`")
         return self._etcd
+
+    @property
+    def etcd_url(self) -> str:
+        """For programs that keep something of their own in it, under another prefix."""
+        return f"http://{components.LOOPBACK}:{self._etcd_port}"
 
     def __getitem__(self, name: str) -> Cluster:
         if name not in self._clusters:
@@ -121,7 +127,7 @@ class Lab:
             self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.folder.mkdir(parents=True, exist_ok=True)
         atexit.register(self._stop_late)
-        port = self._ports.take()
+        port = self._etcd_port = self._ports.take()
         self._etcd = self._make_etcd(binaries["etcd"], port)
         self._etcd.start()
         for name in self._names:
