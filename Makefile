@@ -12,8 +12,12 @@ COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-inde
 # Bytecode is made at set-up, so that the first start is as fast as the second.
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
+# The date of what is published is that of its commit.
+DATE = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full setup lint types imports unit search hostile chaos agree lab lab-full lab-wanted browser lock clean
+.PHONY: help run test test-full setup lint types imports unit search hostile chaos agree lab lab-full lab-wanted browser lock clean \
+        dist dist-try audit-deps
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +73,24 @@ browser: $(VENV)/.dev ## find a Chromium for the dashboard tests, or install the
 lock: $(VENV)/.uv ## pin the dependencies anew, with hashes
 	$(COMPILE) pyproject.toml -o requirements/run.txt
 	$(COMPILE) pyproject.toml requirements/dev.in -o requirements/dev.txt
+
+dist: $(VENV)/.dev ## wheel, source archive, bill of materials and digests into dist/; same commit, same bytes
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$(DATE) $(BIN)/python -m hatchling build -d dist
+	SOURCE_DATE_EPOCH=$(DATE) $(BIN)/python -m deploy.sbom -o dist/dure.cdx.json
+	cp requirements/run.txt dist/requirements.txt
+	cd dist && sha256sum * > SHA256SUMS
+
+dist-try: dist ## install that wheel with its locked dependencies into an environment of its own, and use it
+	rm -rf build/try
+	$(BIN)/uv venv -q build/try
+	$(BIN)/uv pip install -q --python build/try/bin/python --require-hashes -r dist/requirements.txt
+	$(BIN)/uv pip install -q --python build/try/bin/python --no-deps dist/*.whl
+	build/try/bin/dure --version
+	build/try/bin/dure sim --days 1
+
+audit-deps: $(VENV)/.dev ## ask the advisory service for known holes in the locked dependencies; fails where it cannot be asked
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt -r requirements/dev.txt
 
 clean: ## remove the virtual environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
