@@ -12,7 +12,7 @@ PLUGIN = "kubectl-dure"
 
 
 def main() -> None:
-    """Entry point of `dure` and of the kubectl plugin: run the command, turn errors into a message and an exit code."""
+    """Entry point of `dure` and of the kubectl plugin: run the command, turn errors into message and exit code."""
     from dure.cli.root import run
 
     called = Path(sys.argv[0]).name
