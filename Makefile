@@ -17,7 +17,7 @@ DATE = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-full setup lint types imports unit search hostile chaos agree lab lab-full lab-wanted browser lock clean \
-        dist dist-try audit-deps docs docs-serve
+        dist dist-try audit-deps docs docs-serve chart
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ docs: $(VENV)/.dev ## the documentation site into build/site, with the reference
 
 docs-serve: $(VENV)/.dev ## the same on http://127.0.0.1:8000, renewed while you write
 	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve -a 127.0.0.1:8000
+
+chart: $(VENV)/.dev ## write the agent of the Helm chart anew, out of what `dure render agent` prints
+	$(BIN)/python -m deploy.chart_agent
 
 dist: $(VENV)/.dev ## wheel, source archive, bill of materials and digests into dist/; same commit, same bytes
 	rm -rf dist

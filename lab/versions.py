@@ -175,7 +175,7 @@ ARTIFACTS: tuple[Artifact, ...] = (
         "karpenter-manifests", KARPENTER, files=("pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"), on_demand=True
     ),
     Artifact(
-        "helm", HELM, package="helm.sh/helm/v4/cmd/helm", cold_s=200, scratch_mib=1200, kept_mib=60, on_demand=True
+        "helm", HELM, package="helm.sh/helm/v4/cmd/helm", cold_s=300, scratch_mib=1200, kept_mib=60, on_demand=True
     ),
     Artifact("keda-manifests", KEDA, files=("config/crd/bases/*.yaml",), on_demand=True),
     _keda("operator", cold_s=330, scratch_mib=2500, kept_mib=150),
