@@ -12,12 +12,14 @@ COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-inde
 # Bytecode is made at set-up, so that the first start is as fast as the second.
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
+ENGINE ?= podman
+BASE   ?= python:3.11-slim
 # The date of what is published is that of its commit.
 DATE = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-full setup lint types imports unit search hostile chaos agree lab lab-full lab-wanted browser lock clean \
-        dist dist-try audit-deps docs docs-serve chart
+        dist dist-try audit-deps docs docs-serve chart image
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +99,9 @@ dist-try: dist ## install that wheel with its locked dependencies into an enviro
 	$(BIN)/uv pip install -q --python build/try/bin/python --no-deps dist/*.whl
 	build/try/bin/dure --version
 	build/try/bin/dure sim --days 1
+
+image: dist ## the container image dure:VERSION out of that wheel; ENGINE=docker, BASE=registry/python:3.11-slim
+	$(ENGINE) build -f Containerfile --build-arg BASE=$(BASE) -t dure:$$($(BIN)/python -c 'import dure; print(dure.__version__)') .
 
 audit-deps: $(VENV)/.dev ## ask the advisory service for known holes in the locked dependencies; fails where it cannot be asked
 	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt -r requirements/dev.txt
