@@ -15,8 +15,14 @@ COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-inde
 # Bytecode is made at set-up, so that the first start is as fast as the second.
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
+ENGINE ?= podman
+BASE   ?= python:3.11-slim
+# The date of what is published is that of its commit.
+DATE = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full setup lint types imports unit shuffled mutants figures cycle search hostile chaos agree lab lab-full lab-wanted browser lock clean
+.PHONY: help run test test-full setup lint types imports unit shuffled mutants figures cycle search hostile chaos agree lab lab-full lab-wanted browser lock clean \
+        dist dist-try audit-deps docs docs-serve chart image
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +90,36 @@ browser: $(VENV)/.dev ## find a Chromium for the dashboard tests, or install the
 lock: $(VENV)/.uv ## pin the dependencies anew, with hashes
 	$(COMPILE) pyproject.toml -o requirements/run.txt
 	$(COMPILE) pyproject.toml requirements/dev.in -o requirements/dev.txt
+
+docs: $(VENV)/.dev ## the documentation site into build/site, with the reference made from the code
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(VENV)/.dev ## the same on http://127.0.0.1:8000, renewed while you write
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve -a 127.0.0.1:8000
+
+chart: $(VENV)/.dev ## write the agent of the Helm chart anew, out of what `dure render agent` prints
+	$(BIN)/python -m deploy.chart_agent
+
+dist: $(VENV)/.dev ## wheel, source archive, bill of materials and digests into dist/; same commit, same bytes
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$(DATE) $(BIN)/python -m hatchling build -d dist
+	SOURCE_DATE_EPOCH=$(DATE) $(BIN)/python -m deploy.sbom -o dist/dure.cdx.json
+	cp requirements/run.txt dist/requirements.txt
+	cd dist && sha256sum * > SHA256SUMS
+
+dist-try: dist ## install that wheel with its locked dependencies into an environment of its own, and use it
+	rm -rf build/try
+	$(BIN)/uv venv -q build/try
+	$(BIN)/uv pip install -q --python build/try/bin/python --require-hashes -r dist/requirements.txt
+	$(BIN)/uv pip install -q --python build/try/bin/python --no-deps dist/*.whl
+	build/try/bin/dure --version
+	build/try/bin/dure sim --days 1
+
+image: dist ## the container image dure:VERSION out of that wheel; ENGINE=docker, BASE=registry/python:3.11-slim
+	$(ENGINE) build -f Containerfile --build-arg BASE=$(BASE) -t dure:$$($(BIN)/python -c 'import dure; print(dure.__version__)') .
+
+audit-deps: $(VENV)/.dev ## ask the advisory service for known holes in the locked dependencies; fails where it cannot be asked
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt -r requirements/dev.txt
 
 clean: ## remove the virtual environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
