@@ -2,7 +2,8 @@
 
 Used for prices, carbon and notices, and for whatever else a person writes as an address. The name is resolved here,
 every address it stands for is checked, and the connection goes to the address that was checked: a name that is
-resolved anew between the two cannot lead elsewhere. Redirects are not followed, answers have a largest size, also unpacked.
+resolved anew between the two cannot lead elsewhere. Redirects are not followed, answers have a largest size, also
+unpacked.
 """
 
 from __future__ import annotations

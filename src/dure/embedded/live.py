@@ -23,6 +23,7 @@ from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.store import SqlStore, open_store
 from dure.adapters.store.clock import DatabaseClock
 from dure.adapters.tracing import span
+from dure.adapters.whole import write_whole
 from dure.agent.identity import fetch_identity
 from dure.embedded.demo import Stage
 from dure.embedded.members import Members
@@ -171,11 +172,9 @@ class LiveFleet:
     def _save(self) -> None:
         clusters = {name: cluster.save() for name, cluster in self.world.clusters.items()}
         body = msgspec.msgpack.encode(Saved(self.clock.now(), self._fed_until_s, clusters))
-        beside = self._file.with_suffix(".new")
-        beside.write_bytes(body)
-        beside.replace(self._file)
+        write_whole(self._file, body)
         # Outside of the database on purpose: who alters the log there has not altered this.
-        self._mark.write_bytes(msgspec.json.encode(self.store.audit_mark()))
+        write_whole(self._mark, msgspec.json.encode(self.store.audit_mark()))
 
     def _load(self) -> Saved | None:
         if not self._file.exists():

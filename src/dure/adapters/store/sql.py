@@ -26,6 +26,7 @@ from dure.adapters.store.rows import (
     entry_of,
     entry_row,
     event_of,
+    new_decisions,
     posting_of,
     posting_rows,
     record_of,
@@ -258,15 +259,16 @@ class SqlStore:
 
     def write_report(self, report: Report) -> None:
         with self._write() as db:
-            known = db.execute(select(t.reports.c.at_s).where(t.reports.c.cluster == report.cluster)).scalar()
-            if known is not None and known > report.at_s:
+            query = select(t.reports.c.at_s, t.reports.c.body).where(t.reports.c.cluster == report.cluster)
+            known = db.execute(query).one_or_none()
+            if known is not None and known.at_s > report.at_s:
                 return
             body = encode(msgspec.structs.replace(report, decisions=()))
             row = {"cluster": report.cluster, "at_s": report.at_s, "body": body}
             upsert(db, t.reports, row, ("cluster",))
             entries = [
                 JournalEntry(0, report.at_s, report.version, decision, cluster=report.cluster)
-                for decision in report.decisions
+                for decision in new_decisions(report, known.body if known is not None else b"{}")
             ]
             owners = self._owners(db, {entry.workload for entry in entries})
             decided = [msgspec.structs.replace(one, tenant=owners.get(one.workload, "")) for one in entries]
