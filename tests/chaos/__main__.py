@@ -58,7 +58,11 @@ def summed(done: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _results(asked: argparse.Namespace, seeds: list[int], each: int) -> Iterator[dict[str, Any]]:
     if asked.world == "embedded":
-        yield from rounds([Asked(seed, each, asked.store, asked.network) for seed in seeds])
+        if asked.network:
+            # With a bad network it takes longer until something has happened that a kill could undo.
+            yield from rounds([Asked(seed, each, asked.store, network=True, life_s=6.0) for seed in seeds])
+            return
+        yield from rounds([Asked(seed, each, asked.store) for seed in seeds])
         return
     from tests.kube.chaos import JOBS_PER_ROUND, play
 

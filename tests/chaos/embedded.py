@@ -68,6 +68,7 @@ class Asked:
     store: str = "sqlite"
     network: bool = False
     jobs: int = 60
+    life_s: float = LONGEST_LIFE_S
 
 
 class Round:
@@ -148,7 +149,7 @@ class Round:
     def _kill_one(self) -> None:
         """Whoever dies at a point of its own counts; if nobody does in time, chance names one."""
         victims = ("plane", "plane", *CLUSTERS, *self.database.victims)
-        victim, life_s = self.chance.choice(victims), self.chance.uniform(0.0, LONGEST_LIFE_S)
+        victim, life_s = self.chance.choice(victims), self.chance.uniform(0.0, self.asked.life_s)
         pause_s, loses, early = (
             self.chance.uniform(0.0, LONGEST_PAUSE_S),
             self.chance.random() < LOSS,
