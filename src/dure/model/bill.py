@@ -31,5 +31,10 @@ class Bill(msgspec.Struct, frozen=True, omit_defaults=True):
         return costs - self.warm_saved - self.data_saved
 
     @property
+    def outlay(self) -> Micros:
+        """Before what is saved elsewhere by what is already there; never negative, so it is what people are told."""
+        return self.total + self.reuse
+
+    @property
     def reuse(self) -> Micros:
         return self.warm_saved + self.data_saved

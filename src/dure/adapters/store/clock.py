@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlalchemy import Engine, text
 
 from dure.adapters.store.trouble import translated
-from dure.model.units import Instant, Seconds
+from dure.model.units import Instant
 
 
 class DatabaseClock:
-    """A `Clock` for asking only; nobody waits by it."""
+    """A `Teller`: leases are looked at, nobody waits by them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine.execution_options(reads=True)
@@ -17,6 +17,3 @@ class DatabaseClock:
     def now(self) -> Instant:
         with translated(), self._engine.connect() as db:
             return float(db.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
-
-    def wait(self, duration_s: Seconds) -> bool:
-        raise NotImplementedError("leases are looked at, not waited for")
