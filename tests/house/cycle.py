@@ -74,7 +74,7 @@ def main() -> None:
         ("all jobs are new", world.plane.cycle),
         ("nothing has happened", world.plane.cycle),
         ("the agents have begun", lambda: _later(world, clock, 10.0)),
-        ("one more job", lambda: (world.submit([replace(few, name="late")]), world.plane.cycle())),
+        ("one more job", lambda: _one_more(world, replace(few, name="late"))),
         ("ten minutes later", lambda: _later(world, clock, 600.0)),
     ]
     for what, turn in turns:
@@ -84,6 +84,11 @@ def main() -> None:
         print(f"{what:24} {time.process_time() - began_s:7.2f} s of CPU   {found}", flush=True)
         if profile:
             pstats.Stats(profile).sort_stats("tottime").print_stats(18)
+
+
+def _one_more(world: EmbeddedWorld, job: Workload) -> object:
+    world.submit([job])
+    return world.plane.cycle()
 
 
 def _later(world: EmbeddedWorld, clock: VirtualClock, seconds: float) -> object:
