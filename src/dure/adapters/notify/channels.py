@@ -133,8 +133,9 @@ class Mail:
     def _connected(self) -> smtplib.SMTP:
         context = ssl.create_default_context()
         address = _checked(self._host, self._port, self.name, self._local)
-        tls = {"context": context} if self._tls else {}
-        server: smtplib.SMTP = (smtplib.SMTP_SSL if self._tls else smtplib.SMTP)(timeout=PATIENCE_S, **tls)
+        server: smtplib.SMTP = (
+            smtplib.SMTP_SSL(timeout=PATIENCE_S, context=context) if self._tls else smtplib.SMTP(timeout=PATIENCE_S)
+        )
         # The connection goes to the address that was checked; its certificate must be that of the name.
         server._host = self._host  # type: ignore[attr-defined]
         server.connect(address, self._port)
