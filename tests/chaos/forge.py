@@ -164,7 +164,7 @@ def _child(asked: dict[str, Any]) -> None:
     for number in (1, 2):
         os.dup2(log, number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", buffering=1)
+    sys.stdout = os.fdopen(1, "w", buffering=1)
     code = 1
     try:
         code = ROLES[asked["role"]](asked)

@@ -94,6 +94,10 @@ class Source:
         return answer.content
 
 
+# Cells beyond the last name of a table's head.
+_SPARE = ""
+
+
 def instant(text: str | float) -> Instant:
     """ISO 8601 (UTC unless it says otherwise) or seconds since 1970."""
     if isinstance(text, (int, float)):
@@ -121,8 +125,7 @@ def _parsed(where: str, body: bytes, now_s: Instant) -> Table:
         raise InvalidInput(f"a time is not readable or missing: {error}", where=where) from error
     if not all(map(math.isfinite, (at for at, _ in timed))):
         raise InvalidInput("a time is not a number", where=where)
-    # A line with more cells than the head has names keeps them under no name.
-    names = sorted({name for row in rows for name in row if name is not None} - {column})
+    names = sorted({name for row in rows for name in row} - {column, _SPARE})
     columns = {name: tuple(number(row.get(name)) for _, row in timed) for name in names}
     return Table(tuple(at for at, _ in timed), columns, now_s)
 
@@ -155,7 +158,7 @@ def _rows(where: str, body: bytes) -> list[dict[str, Any]]:
 
 def _csv(where: str, text: str) -> list[dict[str, Any]]:
     try:
-        return [dict(row) for row in csv.DictReader(io.StringIO(text))]
+        return [dict(row) for row in csv.DictReader(io.StringIO(text), restkey=_SPARE)]
     except csv.Error as error:
         raise InvalidInput(f"is not CSV: {error}", where=where) from error
 
