@@ -13,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-inde
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full setup lint types imports unit search hostile fuzz chaos agree lab lab-full lab-wanted browser lock clean
+.PHONY: help run test test-full setup lint types imports unit search hostile fuzz chaos load agree lab lab-full lab-wanted browser lock clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ fuzz: $(VENV)/.dev ## 1,000,000 hostile inputs over every parser; goes on where 
 
 chaos: $(VENV)/.dev ## kill -9 plane, agent, API server and etcd under load; ARGS="--world embedded --kills 1000" without a lab; resumes
 	$(BIN)/python -m tests.chaos $(ARGS)
+
+load: $(VENV)/.dev ## 10,000 submissions a minute for 10 minutes, 1,000 devices, 100 listeners; ARGS="--minutes 1" is shorter
+	$(BIN)/python -m tests.load $(ARGS)
 
 agree: $(VENV)/.dev ## Dure's autoscaler against the real kube-controller-manager: 10 traces of 1,000 ticks, about 35 minutes
 	$(BIN)/python -m tests.kube.hpa_agreement $(ARGS)
