@@ -11,7 +11,7 @@ import datetime as dt
 import ipaddress
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -33,6 +33,28 @@ SKEW = dt.timedelta(minutes=10)
 class Pair(NamedTuple):
     certificate: Path
     key: Path
+
+
+class Certificates(Protocol):
+    """Where a server gets its certificate from, now and later."""
+
+    def server(self, hosts: Iterable[str]) -> tuple[Pair, bool]:
+        """A certificate for these names and addresses, and whether it is another one than before."""
+
+
+class Given:
+    """A certificate from elsewhere, such as a mounted Secret; whoever made it renews the files."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._pair = Pair(certificate, key)
+        self._seen = self._marks()
+
+    def server(self, hosts: Iterable[str]) -> tuple[Pair, bool]:
+        before, self._seen = self._seen, self._marks()
+        return self._pair, before != self._seen
+
+    def _marks(self) -> tuple[float, ...]:
+        return tuple(path.stat().st_mtime for path in self._pair)
 
 
 class Authority:

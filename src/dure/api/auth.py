@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import os
 import secrets
 import threading
 import time
@@ -41,9 +42,15 @@ def fetch_token(path: Path) -> str:
     return know(token if made else _read(path))
 
 
+def _loose(found: os.stat_result) -> bool:
+    """Whether others could read it. A file that somebody else gave to this process's group is as it must be: mounted
+    Secrets of Kubernetes and credentials of systemd belong to root."""
+    return bool(found.st_mode & (0o077 if found.st_uid == os.geteuid() else 0o027))
+
+
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_mode & 0o077:
+        if _loose(path.stat()):
             raise InvalidInput(
                 "the token file can be read by others", where=str(path), remedy=f"Run: chmod 600 {path}"
             )
