@@ -1,15 +1,27 @@
 """Names of cluster services that lead to loopback servers, for controllers that run outside of any cluster network.
 
 A controller is started with `HTTP_PROXY` set to this forwarder (`lab.keda`); a manifest may then keep the address it
-would have in production. A name nobody has given a server, or one whose server is gone, answers 502.
+would have in production. A name nobody has given a server, or one whose server is gone, answers 502. Every answer is
+kept, so that a test knows what a controller was told instead of guessing it.
 """
 
 import contextlib
 import http.client
 import urllib.parse
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lab.loopback import Loopback, Quiet
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One question that was forwarded and what was answered."""
+
+    name: str
+    path: str
+    status: int
+    body: bytes
 
 
 class Forwarder(Loopback):
@@ -17,11 +29,12 @@ class Forwarder(Loopback):
 
     def __init__(self, routes: Mapping[str, str]) -> None:
         self.routes = dict(routes)
-        super().__init__(_handler(self.routes), "lab-forward")
+        self.exchanges: list[Exchange] = []
+        super().__init__(_handler(self.routes, self.exchanges), "lab-forward")
         self.url = f"http://{self.address}"
 
 
-def _handler(routes: Mapping[str, str]) -> type[Quiet]:
+def _handler(routes: Mapping[str, str], exchanges: list[Exchange]) -> type[Quiet]:
     class Handler(Quiet):
         protocol_version = "HTTP/1.1"
 
@@ -33,6 +46,7 @@ def _handler(routes: Mapping[str, str]) -> type[Quiet]:
                 status, raw = _fetch(target, path) if target else (502, f"no server for {asked.netloc}".encode())
             except (OSError, http.client.HTTPException) as error:
                 status, raw = 502, str(error).encode()
+            exchanges.append(Exchange(asked.netloc, path, status, raw))
             # Who asked may have hung up meanwhile.
             with contextlib.suppress(ConnectionError):
                 self.reply(status, raw)

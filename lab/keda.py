@@ -131,7 +131,8 @@ class Keda:
             f"--cert-dir={self._certs}",
             "--zap-log-level=info",
         ]
-        env = {**self._environment(), "HTTP_PROXY": self.forwarder.url}
+        # Its 3 s for an answer of Prometheus are over too soon on a machine with more to do than cores.
+        env = {**self._environment(), "HTTP_PROXY": self.forwarder.url, "KEDA_HTTP_DEFAULT_TIMEOUT": "20000"}
         log = self._cluster.folder / "keda-operator.log"
         return Component("keda-operator", argv, log, lambda: plain_status(health, "/readyz") == 200, env=env)
 

@@ -5,12 +5,14 @@
 
 The service and its ScaledObject are what `dure render` prints. One question of the autoscaler is one tick: the load
 of the tick is shown, the question goes on to KEDA's adapter (which asks the operator, which asks Prometheus), and
-KEDA's answer goes back at the next point of a time grid, whose multiples are not near any window or period of the
-rendered behaviour. Compared are KEDA's answer with the mirror's, and the replicas found at the next question.
+KEDA's answer goes back at the next point of a time grid. Nothing about either side is guessed: the mirror is given
+what Prometheus answered KEDA on its way through the lab's forwarder, and the moments at which the controller says
+that it decided and remembered (`hpa_log`). Compared are KEDA's answer, what the autoscaler proposes for it, and the
+replicas that come of it.
 
-On a busy machine two moments are known only by their bounds: when the controller decides (between our answer and
-its next question), and for which second KEDA asked Prometheus (one of those that passed meanwhile). The mirror has to
-agree for the first of these moments or for the last; ticks that need the last are counted as late.
+KEDA has a loop of its own which asks Prometheus too. Where it asked in the middle of a tick and was told something
+else, it is not known which of the answers was the tick's: the mirror has to agree for one of them, and such ticks are
+counted as unclear.
 """
 
 from __future__ import annotations
@@ -27,14 +29,17 @@ from pathlib import Path
 import msgspec
 
 from dure.model.quantity import milli
+from dure.scale.hpa.normalize import ScaleEvent
 from dure.scale.hpa.observe import Total
 from dure.scale.keda.engine import KedaSight, KedaState, tick
-from dure.scale.keda.serve import Failed, Value, query_value, serve
+from dure.scale.keda.serve import Value, serve
+from lab.cluster import CONTROLLER_MANAGER
 from lab.errors import LabError
 from lab.lab import Lab
 from lab.metrics_api import MetricsApi, Question
 from lab.progress import say
 from lab.rest import Json
+from tests.kube.hpa_log import Decision, HpaLog
 from tests.kube.keda_world import LAB_FLAGS, NAMESPACE, KedaWorld, keda_world, of, rendered, scaled_of
 
 # 15, 60 and 300 s lie a sixth of a step or more away from its multiples.
@@ -57,18 +62,27 @@ WHOLE = (*SHORT, Phase(45, 4), Phase(22, 3, reach=7), Phase(60, 3, reach=10), Ph
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """What KEDA answered (thousandths, None for an error) and what the autoscaler made of it; both twice."""
+    """What KEDA answered (thousandths, None for an error), what was proposed and what came of it; each twice."""
 
     number: int
     load: Load
     before: int
     answer: tuple[int | None, int | None]
+    proposed: tuple[int | None, int | None]
     replicas: tuple[int, int]
-    late: bool = False
+    unclear: bool = False
 
     @property
     def agrees(self) -> bool:
-        return self.answer[0] == self.answer[1] and self.replicas[0] == self.replicas[1]
+        return all(real == mirror for real, mirror in (self.answer, self.proposed, self.replicas))
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One question: what was there, what KEDA answered and when that went back, and what KEDA may have been told."""
+
+    sight: KedaSight
+    answer: int | None
+    told: tuple[Value, ...]
 
 
 class Player:
@@ -81,9 +95,8 @@ class Player:
         self._world, self._path, self._since = world, list(path), 0
         self._query = manifest["spec"]["triggers"][0]["metadata"]["query"]
         self._scaled, self._state = scaled_of(manifest), KedaState()
-        self._before = 0
-        self._answers: tuple[int | None, int | None] = (None, None)
-        self._sight: KedaSight | None = None
+        self._log = HpaLog(world.cluster.log(CONTROLLER_MANAGER))
+        self._asked: Asked | None = None
         self._anchor_s = 0.0
 
     def answer(self, question: Question) -> list[Json] | None:
@@ -96,37 +109,48 @@ class Player:
 
     def _tick(self, question: Question) -> list[Json] | None:
         spec, status, ready = self._world.deployment()
-        if self._sight is not None:
-            self._judge(self._sight, spec, time.monotonic() - self._anchor_s)
+        if self._asked is not None:
+            self._judge(self._asked, spec)
             self._go_on(spec)
         if not self._path:
             self.done.set()
             return None
-        value = self._world.show(self._path[0].load, self._query)
-        asked_s = int(time.time())
-        items = self._world.ask_keda(question.metric, question.selector)
-        value = self._shown(value, _value(items), range(asked_s, int(time.time()) + 1))
-        sight = KedaSight(self._wait(), spec, status, ready, (value,))
-        self._answers = (_value(items), self._mirrored(value, sight))
-        self._before, self._sight = spec, sight
+        self._world.show(self._path[0].load, self._query)
+        items, told = self._world.ask_keda_overheard(question.metric, question.selector)
+        self._wait()
+        self._asked = Asked(KedaSight(time.time(), spec, status, ready, ()), _value(items), told)
         return items
 
-    def _judge(self, sight: KedaSight, replicas: int, now_s: float) -> None:
-        """The controller has decided at some moment since the last answer."""
-        step, late = tick(self._scaled, self._state, sight), False
-        if step.replicas != replicas:
-            last = tick(self._scaled, self._state, msgspec.structs.replace(sight, now_s=now_s))
-            step, late = (last, True) if last.replicas == replicas else (step, False)
-        self._state = step.state
-        after = (replicas, step.replicas)
-        self.judged.append(Tick(len(self.judged), self._path[0].load, self._before, self._answers, after, late))
+    def _judge(self, asked: Asked, replicas: int) -> None:
+        """The mirror decides on what KEDA was told, at the moment the controller decided."""
+        decided = self._log.fresh()
+        if len(decided) != (asked.answer is not None):
+            raise LabError(f"{len(decided)} decisions for one question that was answered with {asked.answer}")
+        judged = [self._mirrored(asked, value, replicas, decided) for value in asked.told]
+        tick, state = next((pair for pair in judged if pair[0].agrees), judged[0])
+        self.judged.append(tick)
+        self._state = state
 
-    def _shown(self, value: Value, answer: int | None, seconds: range) -> Value:
-        """What Prometheus said in the second that KEDA asked for; a lost scrape may have changed it meanwhile."""
-        if isinstance(value, Failed) or answer is None:
-            return value
-        found = [query_value(self._world.values(self._query, second), ignore_null=False) for second in seconds]
-        return next((one for one in found if not isinstance(one, Failed) and int(one * 1000) == answer), value)
+    def _mirrored(
+        self, asked: Asked, value: Value, replicas: int, decided: Sequence[Decision]
+    ) -> tuple[Tick, KedaState]:
+        real = decided[0] if decided else None
+        now_s = real.begin_s if real else asked.sight.now_s
+        sight = msgspec.structs.replace(asked.sight, now_s=now_s, values=(value,))
+        step = tick(self._scaled, self._state, sight)
+        served = serve(self._scaled, (value,), self._state.failures, sight.spec_replicas, sight.ready)
+        [reading] = served.readings
+        answer = reading.values[0] if isinstance(reading, Total) else None
+        judged = Tick(
+            len(self.judged),
+            self._path[0].load,
+            sight.spec_replicas,
+            (asked.answer, answer),
+            (real.proposed if real else None, _proposed(step.state, now_s) if answer is not None else None),
+            (replicas, step.replicas),
+            unclear=len(asked.told) > 1,
+        )
+        return judged, _remembered(step.state, now_s, real.end_s) if real else step.state
 
     def _go_on(self, replicas: int) -> None:
         """To the next phase when this one has lasted long enough and led where it should."""
@@ -135,20 +159,29 @@ class Player:
             del self._path[0]
             self._since = 0
 
-    def _mirrored(self, value: Value, sight: KedaSight) -> int | None:
-        served = serve(self._scaled, (value,), self._state.failures, sight.spec_replicas, sight.ready)
-        [reading] = served.readings
-        return reading.values[0] if isinstance(reading, Total) else None
-
-    def _wait(self) -> float:
+    def _wait(self) -> None:
         """Until the next point of the grid; the first answer is its beginning."""
-        if self._sight is None:
+        if self._asked is None:
             self._anchor_s = time.monotonic()
-            return 0.0
+            return
         gone_s = time.monotonic() - self._anchor_s
         slot = int(gone_s / STEP_S) + 1
         time.sleep(max(0.0, slot * STEP_S - gone_s))
-        return time.monotonic() - self._anchor_s
+
+
+def _proposed(state: KedaState, now_s: float) -> int | None:
+    """What the mirror noted at that moment as the wish of the metrics."""
+    return next((one.replicas for one in state.hpa.recommendations or () if one.at_s == now_s), None)
+
+
+def _remembered(state: KedaState, now_s: float, written_s: float) -> KedaState:
+    """The controller notes a change after its write; the mirror, which does not write, at its decision."""
+
+    def later(events: tuple[ScaleEvent, ...]) -> tuple[ScaleEvent, ...]:
+        return tuple(msgspec.structs.replace(one, at_s=written_s) if one.at_s == now_s else one for one in events)
+
+    hpa = msgspec.structs.replace(state.hpa, ups=later(state.hpa.ups), downs=later(state.hpa.downs))
+    return msgspec.structs.replace(state, hpa=hpa)
 
 
 def play(world: KedaWorld, objects: list[Json], path: Sequence[Phase]) -> list[Tick]:
@@ -181,7 +214,7 @@ def summary(ticks: Sequence[Tick]) -> Json:
     return {
         "ticks": len(ticks),
         "differing": sum(not one.agrees for one in ticks),
-        "late": sum(one.late for one in ticks),
+        "unclear": sum(one.unclear for one in ticks),
         "changes": len(path) - 1,
         "replicas": path,
         "fallbacks": sum(one.load is None and one.answer[0] is not None for one in ticks),

@@ -8,6 +8,8 @@ Prometheus it would have in production; the lab's forwarder leads it to the real
 from __future__ import annotations
 
 import contextlib
+import http.client
+import json
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -23,9 +25,11 @@ from dure.scale.keda.spec import Fallback, ScaledObject, Trigger
 from lab.cluster import Cluster
 from lab.crds import install_crds
 from lab.errors import ApiError
+from lab.forward import Exchange
 from lab.keda import PARTS, Keda
 from lab.prometheus import PROMETHEUS, Prometheus
 from lab.rest import Json
+from tests.kube.hpa_log import VERBOSE
 from tests.kube.pages import Pages, scraped_by, write_targets
 
 NEEDED = (*PARTS, PROMETHEUS)
@@ -33,7 +37,7 @@ NAMESPACE = "dure-search"
 ADDRESS = "prometheus-operated.monitoring.svc:9090"
 GUIDE_ADDRESS = "prometheus.monitoring.svc:9090"
 SYNC_S = 1
-LAB_FLAGS = {"kube-controller-manager": [f"--horizontal-pod-autoscaler-sync-period={SYNC_S}s"]}
+LAB_FLAGS = {"kube-controller-manager": [f"--horizontal-pod-autoscaler-sync-period={SYNC_S}s", VERBOSE]}
 CHAT = """
 apiVersion: dure.dev/v1alpha1
 kind: Workload
@@ -76,11 +80,11 @@ class KedaWorld:
         there = [one["metadata"] for one in items if "deletionTimestamp" not in one["metadata"]]
         return [one["name"] for one in sorted(there, key=lambda one: (one["creationTimestamp"], one["name"]))]
 
-    def show(self, load: float | None, query: str) -> Value:
+    def show(self, load: float | None, query: str) -> None:
         """Let the service report `load` requests and wait until Prometheus says so; None: Prometheus is gone."""
         if load is None:
             self.keda.forwarder.routes.pop(ADDRESS, None)
-            return Failed("nobody answers")
+            return
         self.keda.forwarder.routes[ADDRESS] = self.prometheus.url
         pods = self.pods()
         for pod in pods:
@@ -98,11 +102,7 @@ class KedaWorld:
             return [float(one["value"][1]) for one in found] == [load]
 
         # KEDA asks for the values of the last whole second.
-        found = self.prometheus.until(query, shown, what=f"a load of {load}", at_s=lambda: int(time.time()))
-        return query_value(tuple(float(one["value"][1]) for one in found), ignore_null=False)
-
-    def values(self, query: str, at_s: int) -> tuple[float, ...]:
-        return tuple(float(one["value"][1]) for one in self.prometheus.query(query, at_s))
+        self.prometheus.until(query, shown, what=f"a load of {load}", at_s=lambda: int(time.time()))
 
     def report_devices(self, use: float, pods: list[str], *, honoured: bool) -> None:
         """What a DCGM exporter says, whose own pod has another name; `honoured` as its monitor's honorLabels."""
@@ -129,6 +129,13 @@ class KedaWorld:
             return None
         return items
 
+    def ask_keda_overheard(self, metric: str, selector: str) -> tuple[list[Json] | None, tuple[Value, ...]]:
+        """KEDA's answer, and what Prometheus told it meanwhile: the last first, more only where it differed."""
+        heard = len(self.keda.forwarder.exchanges)
+        items = self.ask_keda(metric, selector)
+        told = [_told(one) for one in reversed(self.keda.forwarder.exchanges[heard:]) if one.name == ADDRESS]
+        return items, tuple(dict.fromkeys(told)) or (Failed("KEDA asked nobody"),)
+
 
 @contextlib.contextmanager
 def keda_world(cluster: Cluster, folder: Path) -> Iterator[KedaWorld]:
@@ -151,6 +158,14 @@ def keda_world(cluster: Cluster, folder: Path) -> Iterator[KedaWorld]:
         Keda(cluster, {ADDRESS: prometheus.url, GUIDE_ADDRESS: prometheus.url}) as keda,
     ):
         yield KedaWorld(cluster, keda, prometheus, pages, targets)
+
+
+def _told(exchange: Exchange) -> Value:
+    """As KEDA's scaler reads it; the rendered trigger does not take an empty answer for zero."""
+    if exchange.status != http.client.OK:
+        return Failed("nobody answers")
+    found = json.loads(exchange.body)["data"]["result"]
+    return query_value(tuple(float(one["value"][1]) for one in found), ignore_null=False)
 
 
 def rendered(folder: Path) -> list[Json]:

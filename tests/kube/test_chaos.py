@@ -23,9 +23,8 @@ def test_nothing_is_lost_or_done_twice_over_three_kills() -> None:
 def test_a_hundred_jobs_finish_while_the_plane_is_away_and_are_reported_when_it_is_back(
     lab_factory: LabFactory,
 ) -> None:
-    cluster = lab_factory(["test"], off={"test": {"kube-scheduler"}}, default_run_s=1.0)["test"]
+    cluster = lab_factory(["test"], off={"test": {"kube-scheduler"}}, default_run_s=1.0, first=install_crds)["test"]
     cluster.add_nodes([{"group": "big", "count": 4, "gpu": {"count": 8}, "labels": {"dure.dev/pool": "big"}}])
-    install_crds(cluster)
     plane = FixedPlane(*(desired(training(f"job-{one}", gang=1 + one % 3)) for one in range(100)))
     member = member_of(cluster, spec_of(cluster, big="big"), plane)
     member.cluster.start()

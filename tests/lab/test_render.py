@@ -20,6 +20,8 @@ from lab.errors import LabError
 from lab.fixtures import LabFactory
 from tests.unit.manifest.test_render import objects, setting
 
+NODE_CLASS = "EC2NodeClass"
+
 
 @pytest.fixture
 def judge(lab_factory: LabFactory) -> Cluster:
@@ -27,7 +29,12 @@ def judge(lab_factory: LabFactory) -> Cluster:
     off = {"a": {"kube-scheduler", "kwok", "kube-controller-manager"}}
     cluster: Cluster = lab_factory(["a"], off=off)["a"]
     names = install_crds(cluster)
-    assert {"nodepools.karpenter.sh", "scaledobjects.keda.sh", "servicemonitors.monitoring.coreos.com"} <= set(names)
+    assert set(names) >= {
+        "ec2nodeclasses.karpenter.k8s.aws",
+        "nodepools.karpenter.sh",
+        "scaledobjects.keda.sh",
+        "servicemonitors.monitoring.coreos.com",
+    }
     return cluster
 
 
@@ -57,8 +64,23 @@ def test_a_real_api_server_takes_every_rendered_object(judge: Cluster, tmp_path:
     broken = next(each for each in made if each["kind"] == "NodePool")
     with pytest.raises(LabError, match="template"):
         judge.apply({**broken, "spec": {"weight": 1}})
+    _the_definition_of_a_node_class_has_rules_that_bite(judge, next(one for one in made if one["kind"] == NODE_CLASS))
     _diff_tells_what_is_new_and_then_nothing(judge)
     _lint_looks_at_what_is_in_the_cluster(judge)
+
+
+def _the_definition_of_a_node_class_has_rules_that_bite(judge: Cluster, rendered: dict[str, Any]) -> None:
+    """It is Karpenter's own, with its expressions; so that it takes what is rendered means something."""
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"amiSelectorTerms": []}, "amiSelectorTerms"),
+        ({"amiSelectorTerms": [{"alias": "al2023"}]}, "alias"),
+        ({"role": "r", "instanceProfile": "p"}, "exactly one of"),
+        ({"subnetSelectorTerms": [{"id": "subnet-1", "tags": {"a": "b"}}]}, "mutually exclusive"),
+        ({"metadataOptions": {"httpTokens": "maybe"}}, "httpTokens"),
+    ]
+    for change, complaint in wrong:
+        with pytest.raises(LabError, match=complaint):
+            judge.apply({**rendered, "spec": {**rendered["spec"], **change}})
 
 
 def _diff_tells_what_is_new_and_then_nothing(judge: Cluster) -> None:

@@ -118,7 +118,7 @@ class AgentStream:
         report = _read(body, Report)
         admission.check_report(report, name)
         with acting(agent(name), "Report"):
-            LocalPlane(self._backend.store).write_report(report)
+            LocalPlane(self._backend.store).write_report(admission.timely(report, self._backend.now()))
 
     def _watch(self, body: bytes, context: Any) -> Iterator[bytes]:
         try:

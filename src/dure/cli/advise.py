@@ -12,13 +12,15 @@ import msgspec
 from dure.cli.output import output_options, print_data, print_table
 from dure.cli.state import state_option
 from dure.files.params import FiniteRange
-from dure.manifest.sizing import Advice, Ask, advise
+from dure.manifest.sizing import Advice, Ask, advise, obstacle
 from dure.model.errors import InvalidInput
 from dure.model.offer import InstanceOffer
 
 _BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "int4": 0.5}
 _MULTIPLES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 _PER = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+# Fewer parameters than that are a forgotten B.
+_SMALLEST = 1e6
 # Whole nodes of the usual ladder; --all looks at every type that is known.
 LADDER = ("g5.*", "p4d.24xlarge", "p5.48xlarge")
 
@@ -90,21 +92,23 @@ def instance(
     found = advise(ask, wanted, catalogue().classes)
     others = [] if every else advise(ask, [offer for offer in known if offer not in wanted], catalogue().classes)
     cheaper = [each for each in others if found and each.usd_per_h < found[0].usd_per_h] if found else others
+    why = "" if found else obstacle(ask, wanted, catalogue().classes)
     if output in ("json", "yaml"):
         rows, more = msgspec.to_builtins(found), msgspec.to_builtins(cheaper[:3])
-        print_data({"ask": {**msgspec.to_builtins(ask), **_memory(ask)}, "advice": rows, "cheaper": more}, output)
+        asked = {**msgspec.to_builtins(ask), **_memory(ask)}
+        print_data({"ask": asked, "advice": rows, "cheaper": more, "obstacle": why}, output)
         return
-    _show(ask, found, cheaper)
+    _show(ask, found, cheaper, why)
 
 
-def _show(ask: Ask, found: list[Advice], cheaper: list[Advice]) -> None:
+def _show(ask: Ask, found: list[Advice], cheaper: list[Advice], why: str) -> None:
     memory = _memory(ask)
     click.echo(
         f"weights {memory['weights_gib']:.1f} GiB, KV cache {memory['cache_gib']:.2f} GiB a request at full context "
         f"(about {ask.layers} layers, width {ask.width:.0f})"
     )
     if not found:
-        click.echo("No instance type of these can hold the model." + ("" if not cheaper else " Others can: --all"))
+        click.echo(f"No instance type of these will do: {why}." + ("" if not cheaper else " Others will: --all"))
     header = (
         "instance",
         "need",
@@ -151,6 +155,12 @@ def _count(text: str, where: str) -> float:
     value = float(found[1]) * _MULTIPLES[found[2]] if found else 0.0
     if value <= 0:
         raise InvalidInput(f"'{text}' is no number of parameters", where=where, remedy="For example 7B or 1.5T.")
+    if value < _SMALLEST:
+        raise InvalidInput(
+            f"{text} parameters are no language model",
+            where=where,
+            remedy=f"Did you mean {found[1] if found else text}B?",
+        )
     return value
 
 

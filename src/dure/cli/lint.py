@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,13 +12,14 @@ import click
 from dure.files.builtin import instances
 from dure.files.dump import dump_yaml
 from dure.files.manifests import Source, read_source, read_sources
+from dure.files.problem import InvalidFile, Problem
 from dure.files.yaml import MAX_BYTES
 from dure.manifest.edit import edited
 from dure.manifest.formats import as_github, as_sarif
 from dure.manifest.lint import Finding, lint
 from dure.manifest.rule import Rule, Severity
 from dure.manifest.rules import RULES
-from dure.model.errors import InvalidInput
+from dure.model.errors import InvalidInput, NotAllowed
 
 STDIN = "standard input"
 
@@ -54,7 +54,7 @@ def command(
     """Find traps in Kubernetes manifests: what does not work, does harm, or works otherwise than meant.
 
     All files are judged together, so that a ScaledObject is compared with the Deployment it scales and the
-    monitors that feed it. Exit code 0: nothing found, 1: findings, 2: wrong input.
+    monitors that feed it. Exit code 0: nothing found, 1: findings, 2: wrong input (what can be read is judged).
 
     \b
     Example:
@@ -74,13 +74,20 @@ def command(
     if fix and cluster:
         raise click.UsageError("--fix changes files; a live cluster is yours to change.")
     rules = _rules(selected, ignored)
-    sources = _read(paths) + (_live(kubeconfig, context) if cluster else [])
+    if fix and "-" in paths:
+        raise click.UsageError("--fix changes files; standard input has none.")
+    sources, problems = _read(paths)
+    if problems and not sources:
+        raise InvalidFile(problems)
+    sources += _live(kubeconfig, context) if cluster else []
+    if not sources and not cluster:
+        click.echo(f"no YAML or JSON file in {', '.join(paths)}", err=True)
     findings = _lint(sources, rules)
     if fix:
-        if "-" in paths:
-            raise click.UsageError("--fix changes files; standard input has none.")
         findings = _fix(sources, findings, rules, paths)
     _print(findings, "json" if as_json else form, sources)
+    if problems:
+        raise InvalidFile(problems)
     if findings:
         ctx.exit(1)
 
@@ -97,19 +104,25 @@ def _codes(given: Sequence[str]) -> set[str]:
     return {code.strip().upper() for each in given for code in each.split(",") if code.strip()}
 
 
-def _read(paths: tuple[str, ...]) -> list[Source]:
-    sources = [read_source(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN)] if "-" in paths else []
-    return [*sources, *read_sources(Path(path) for path in paths if path != "-")]
+def _read(paths: tuple[str, ...]) -> tuple[list[Source], list[Problem]]:
+    """What can be judged, and what is wrong with the rest."""
+    given = [read_source(sys.stdin.buffer.read(MAX_BYTES + 1), STDIN)] if "-" in paths else []
+    found, refused = read_sources(Path(path) for path in paths if path != "-")
+    return [*given, *found], [problem for each in refused for problem in each.problems]
 
 
 def _live(kubeconfig: Path | None, context: str) -> list[Source]:
     """Each object as a source of its own; lines are those of its YAML."""
     from dure.adapters.kube.collect import collect
-    from dure.adapters.kube.rest import Api
+    from dure.adapters.kube.rest import Api, default_kubeconfig
 
-    path = kubeconfig or Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
-    with Api.from_kubeconfig(path, context) as api:
+    with Api.from_kubeconfig(kubeconfig or default_kubeconfig(), context) as api:
         found = collect(api)
+    if found.unseen and not found.objects:
+        raise NotAllowed(
+            f"nothing in the cluster may be listed: {', '.join(found.unseen)}",
+            remedy="Take an account that may read it, for example one bound to the cluster role view.",
+        )
     if found.unseen:
         click.echo(f"not looked at, because it may not be listed: {', '.join(found.unseen)}", err=True)
     return [read_source(dump_yaml([each]), name) for name, each in found.objects.items()]
@@ -130,7 +143,7 @@ def _fix(sources: list[Source], findings: list[Finding], rules: list[Rule], path
             Path(source.name).write_text(text, encoding="utf-8")
             total += made
     click.echo(f"{total} change{'s' * (total != 1)} made", err=True)
-    return _lint(_read(paths), rules) if total else findings
+    return _lint(_read(paths)[0], rules) if total else findings
 
 
 def _print(findings: list[Finding], form: str, sources: list[Source]) -> None:

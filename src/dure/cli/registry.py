@@ -44,6 +44,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry("dure.cli.demo", "Things to see in the embedded fleet.", BRAIN),
     "render": Entry("dure.cli.render", "Make manifests for a cluster out of the fleet.", PEOPLE),
     "cluster": Entry("dure.cli.cluster", "Let member clusters join.", PROCESS),
+    "tenant": Entry("dure.cli.tenant", "Tenants, and virtual clusters of their own.", PROCESS),
     "agent": Entry("dure.cli.agent", "Run the agent and scheduler of one Kubernetes cluster.", PROCESS),
     "scale": Entry("dure.cli.scale", "Tune autoscalers on recorded traffic.", PROCESS),
     "front": Entry("dure.cli.front", "Route OpenAI-style requests by work and deadline.", PROCESS),

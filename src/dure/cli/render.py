@@ -14,7 +14,7 @@ import yaml
 
 from dure.files.builtin import instances
 from dure.files.dump import dump_yaml
-from dure.files.params import IMAGE, KUBE_NAME, OBJECT_NAME, PLANE_URL, URL
+from dure.files.params import IMAGE, KUBE_NAME, NODE_IMAGE, OBJECT_NAME, PLANE_URL, URL
 from dure.manifest.render import PARTS, Setting, render
 from dure.model.errors import InvalidInput
 from dure.model.fleet import ClusterSpec, Fleet
@@ -65,15 +65,17 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--format", "form", type=click.Choice(["yaml", "helm"]), default="yaml", show_default=True,
                          help="helm: braces are escaped, so that the files can lie in a chart's templates."),
             click.option("--scaler", type=click.Choice(["keda", "hpa"]), default="keda", show_default=True),
-            click.option("--ami", default="al2023@v20260101", show_default=True, help="Pinned image of new nodes."),
+            click.option("--ami", type=NODE_IMAGE, default="al2023@v20260101", show_default=True,
+                         help="Pinned image of new nodes."),
             click.option("--discovery", default="", help="Value of the tag karpenter.sh/discovery."),
             click.option("--release", default="prometheus", show_default=True, help="Label the operator selects."),
             click.option("--prometheus", type=URL, default="http://prometheus-operated.monitoring.svc:9090",
                          show_default=True),
             click.option("--plane", type=PLANE_URL, help="Address of the plane: adds the agent to `all`."),
             click.option("--image", type=IMAGE, default="dure:latest", show_default=True, help="Image of the agent."),
-            click.option("--diff", is_flag=True, help="Compare with the live cluster of --kubeconfig instead."),
-            click.option("--kubeconfig", type=click.Path(path_type=Path), help="For --diff."),
+            click.option("--diff", is_flag=True, help="Compare with a live cluster instead."),
+            click.option("--kubeconfig", type=click.Path(path_type=Path),
+                         help="For --diff; else what kubectl would take."),
             click.option("--context", default="", help="Context of the kubeconfig."),
         )
     ):  # fmt: skip
@@ -107,6 +109,10 @@ def _render(
     image: str,
     **rest: str,
 ) -> None:
+    if diff and out is not None:
+        raise click.UsageError("--diff compares with a live cluster and --out writes files: choose one.")
+    if (kubeconfig or context) and not diff:
+        raise click.UsageError("--kubeconfig and --context go with --diff.")
     fleet, workloads, classes = _read(fleet_path, files)
     chosen = _clusters(fleet, cluster, one=out is None)
     found = {
@@ -135,10 +141,21 @@ def _render(
             click.echo(f"wrote {', '.join(f'{part}.yaml' for part in files_of)} to {folder}", err=True)
         return
     [objects] = [[each for part in files_of.values() for each in part] for files_of in found.values()]
+    if not objects:
+        click.echo(_nothing(parts, workloads), err=True)
     if diff:
         _diff(ctx, objects, kubeconfig, context)
         return
     click.echo(write(objects), nl=False)
+
+
+def _nothing(parts: tuple[str, ...], workloads: tuple[Workload, ...]) -> str:
+    """Why there is nothing to print."""
+    if parts != ("serving",):
+        return f"the cluster needs no {' or '.join(parts)}: nothing in the fleet file asks for it"
+    if not workloads:
+        return "no workloads are given: name their files with -f"
+    return "none of the workloads is a serving with a template whose class this cluster has"
 
 
 def _read(path: Path | None, files: tuple[Path, ...]) -> tuple[Fleet, tuple[Workload, ...], Any]:
@@ -201,14 +218,15 @@ def _helm(objects: list[Json]) -> str:
 
 def _diff(ctx: click.Context, objects: list[Json], kubeconfig: Path | None, context: str) -> None:
     from dure.adapters.kube.compare import Comparer
-    from dure.adapters.kube.rest import Api
+    from dure.adapters.kube.rest import Api, default_kubeconfig
 
-    if kubeconfig is None:
-        raise click.UsageError("--diff needs --kubeconfig FILE.")
-    with Api.from_kubeconfig(kubeconfig, context) as api:
-        changes = Comparer(api).changes(objects, lambda each: dump_yaml([each]))
+    with Api.from_kubeconfig(kubeconfig or default_kubeconfig(), context) as api:
+        comparer = Comparer(api)
+        changes = comparer.changes(objects, lambda each: dump_yaml([each]))
     for change in changes:
         click.echo(change)
+    for kind in comparer.unknown:
+        click.echo(f"the cluster knows no {kind}: install its definition first", err=True)
     click.echo(f"{len(changes)} of {len(objects)} objects differ", err=True)
     if changes:
         ctx.exit(1)

@@ -30,16 +30,35 @@ class Source(msgspec.Struct, frozen=True):
     documents: tuple[Document, ...]
 
 
-def read_sources(paths: Iterable[Path]) -> list[Source]:
-    """Every YAML and JSON file of the paths; folders with everything below them."""
-    return [read_source(_load(path), str(path)) for path in _expanded(paths)]
+def read_sources(paths: Iterable[Path]) -> tuple[list[Source], list[InvalidFile]]:
+    """Every YAML and JSON file of the paths and below folders, each once; and why others cannot be read."""
+    sources: list[Source] = []
+    problems: list[InvalidFile] = []
+    for path in _expanded(paths):
+        try:
+            sources.append(read_source(_load(path), str(path)))
+        except InvalidFile as error:
+            problems.append(error)
+    return sources, problems
 
 
 def read_source(content: bytes | str, name: str) -> Source:
-    values = parse(content, name)
+    try:
+        values = parse(content, name)
+    except InvalidFile as error:
+        raise _told_templates(error, content) from None
     text = content.decode("utf-8-sig") if isinstance(content, bytes) else content
     made = [each for value in values for each in _documents(value, name)]
     return Source(name, text, tuple(_with_remarks(made, text)))
+
+
+def _told_templates(error: InvalidFile, content: bytes | str) -> InvalidFile:
+    """The usual reason why something in a chart's folder is not YAML."""
+    raw = content if isinstance(content, bytes) else content.encode()
+    if b"{{" not in raw:
+        return error
+    remedy = "A Helm template? Lint what comes of it: helm template CHART | dure lint -"
+    return InvalidFile([msgspec.structs.replace(each, remedy=remedy) for each in error.problems])
 
 
 def _documents(value: Value, name: str) -> Iterable[Document]:
@@ -95,7 +114,7 @@ def _expanded(paths: Iterable[Path]) -> list[Path]:
             )
         else:
             found.append(path)
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _load(path: Path) -> bytes:

@@ -60,6 +60,12 @@ class _Url(click.ParamType[str]):
 KUBE_NAME = _Pattern(
     "name", r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "use up to 63 lower-case letters, digits and '-', no '-' at an end"
 )
+# What Karpenter takes for an alias, without `latest`: nodes would follow new images by themselves.
+NODE_IMAGE = _Pattern(
+    "pinned image",
+    r"(al2|al2023|bottlerocket|windows20[0-9]{2})@(?!latest$)[A-Za-z0-9][A-Za-z0-9.-]*",
+    "write FAMILY@VERSION, for example al2023@v20260101 or bottlerocket@v1.30.0",
+)
 OBJECT_NAME = _Pattern(
     "name", r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", "use lower-case letters, digits, '-' and '.', as Kubernetes does"
 )

@@ -28,7 +28,8 @@ dure lint --select DURE001,DURE004 .  only some rules; --ignore leaves some out
 dure lint --explain DURE001           one rule with an example
 ```
 
-Exit codes: 0 nothing found, 1 findings, 2 wrong input. An object that is as it should be says so itself:
+Exit codes: 0 nothing found, 1 findings, 2 wrong input (files that can be read are judged all the same). JSON
+stays JSON when it is mended. An object that is as it should be says so itself:
 `metadata.annotations: {dure.dev/lint-ignore: "DURE009, DURE018"}`.
 
 With `--cluster` the objects are read from the API server and named as `kubectl get` would name them

@@ -96,9 +96,30 @@ def advise(ask: Ask, offers: Iterable[InstanceOffer], classes: Mapping[str, Acce
     return sorted(best, key=lambda each: (each.usd_per_million, each.g_per_million, each.instance))
 
 
+def obstacle(ask: Ask, offers: Iterable[InstanceOffer], classes: Mapping[str, AcceleratorProfile]) -> str:
+    """Why none of them will do, with the two numbers that clash: it fits nowhere, or nowhere is quick enough."""
+    steps, largest = [], (0.0, "")
+    for offer in offers:
+        profile = classes[offer.class_name]
+        for group in _groups(offer):
+            memory = profile.memory_mib / 1024 * group * USABLE_MEMORY - WORKSPACE_GIB * group
+            largest = max(largest, (memory, offer.name))
+            if memory >= ask.weights_gib + ask.cache_gib:
+                steps.append((_step_s(ask, offer, profile, group, 1), offer.name))
+    if not steps:
+        need = ask.weights_gib + ask.cache_gib
+        return f"one request needs {need:,.1f} GiB, the largest ({largest[1]}) has {largest[0]:,.1f} GiB for it"
+    quickest, name = min(steps)
+    return f"the quickest ({name}) takes {quickest * 1000:.1f} ms for a token, {ask.step_s * 1000:g} ms are asked for"
+
+
+def _groups(offer: InstanceOffer) -> list[int]:
+    """Devices that may share a model."""
+    return [size for size in (1, 2, 4, 8, 16) if size <= offer.devices]
+
+
 def _best(ask: Ask, offer: InstanceOffer, profile: AcceleratorProfile) -> Advice | None:
-    groups = [size for size in (1, 2, 4, 8, 16) if size <= offer.devices]
-    made = [found for size in groups if (found := _layout(ask, offer, profile, size)) is not None]
+    made = [found for size in _groups(offer) if (found := _layout(ask, offer, profile, size)) is not None]
     return min(made, key=lambda each: (each.usd_per_million, each.group), default=None)
 
 

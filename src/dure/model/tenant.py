@@ -10,12 +10,20 @@ from dure.model.units import Grams, Micros, Milli
 
 
 class Isolation(enum.StrEnum):
-    """From weakest to strongest: what a tenant shares with others."""
+    """What a tenant shares with others. A virtual cluster is a control plane of its own on shared devices."""
 
     SHARED = "shared"
     OWN_DEVICE = "own-device"
     OWN_NODE = "own-node"
     OWN_CLUSTER = "own-virtual-cluster"
+
+    @property
+    def walls_devices(self) -> bool:
+        return self in (Isolation.OWN_DEVICE, Isolation.OWN_NODE)
+
+    @property
+    def walls_nodes(self) -> bool:
+        return self is Isolation.OWN_NODE
 
 
 class Role(enum.StrEnum):

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from dure.model.cluster import Pod, PodPhase
 from dure.model.decision import Decision, Evict, Hold
 from dure.model.reason import Reason, Verdict
-from dure.model.tenant import Isolation
 from dure.model.workload import WorkloadType
 from dure.pack import seating
 from dure.pack.fit import fits_node
@@ -148,7 +147,7 @@ def may_preempt(pod: Pod, victim: Pod) -> bool:
     """Only lower priorities, and never somebody else's pod that was promised a device or node of its own."""
     if victim.priority >= pod.priority:
         return False
-    return victim.isolation is Isolation.SHARED or victim.tenant == pod.tenant
+    return not victim.isolation.walls_devices or victim.tenant == pod.tenant
 
 
 def may_move(victim: Pod, world: seating.World) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dure.model.accelerator import AcceleratorProfile, ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Device, Node, NodePhase, Pod, Slice
-from dure.model.tenant import Isolation
 from dure.model.units import WHOLE_MILLI
 
 
@@ -54,7 +53,7 @@ class DeviceRoom:
     def admits(self, pod: Pod) -> bool:
         """Whether isolation lets this pod onto the device: a walled tenant shares with nobody else."""
         strangers = self.clients - self.tenants.get(pod.tenant, 0)
-        return strangers == 0 or (pod.isolation is Isolation.SHARED and self.walled == 0)
+        return strangers == 0 or (not pod.isolation.walls_devices and self.walled == 0)
 
     def _shift(self, part: Slice, pod: Pod, sign: int) -> None:
         self.mask ^= ((1 << part.slots) - 1) << part.start
@@ -67,7 +66,7 @@ class DeviceRoom:
             self.compute_slices += sign * (known.compute_slices if known else 0)
             _count(self.instances, part.profile, sign)
         _count(self.tenants, pod.tenant, sign)
-        self.walled += sign * (pod.isolation is not Isolation.SHARED)
+        self.walled += sign * pod.isolation.walls_devices
 
 
 class NodeRoom:
@@ -104,8 +103,7 @@ class NodeRoom:
 
     def admits(self, pod: Pod) -> bool:
         strangers = sum(self.tenants.values()) - self.tenants.get(pod.tenant, 0)
-        own_node = pod.isolation in (Isolation.OWN_NODE, Isolation.OWN_CLUSTER)
-        return strangers == 0 or (not own_node and self.walled == 0)
+        return strangers == 0 or (not pod.isolation.walls_nodes and self.walled == 0)
 
     def _shift(self, pod: Pod, sign: int) -> None:
         self.cpu_milli -= sign * pod.demand.cpu_milli
@@ -120,7 +118,7 @@ class NodeRoom:
             self.fences ^= {pod.name}
         for one in pod.allotted:
             _count(self.allotted, one.device, sign)
-        self.walled += sign * (pod.isolation in (Isolation.OWN_NODE, Isolation.OWN_CLUSTER))
+        self.walled += sign * pod.isolation.walls_nodes
 
 
 def rooms_of(state: ClusterState, catalogue: Catalogue) -> dict[str, NodeRoom]:

@@ -8,7 +8,6 @@ import msgspec
 
 from dure.model.accelerator import ShareMode
 from dure.model.cluster import Pod, Slice
-from dure.model.tenant import Isolation
 from dure.model.units import WHOLE_MILLI
 from dure.pack.codes import CUT0, ISOLATION_PRICE, SWITCH_PRICE, WHOLE
 from dure.pack.plain import PlainNode, PlainTables, potential, pull
@@ -51,7 +50,7 @@ class Scorer(msgspec.Struct, frozen=True):
             cost += scal[SWITCH_PRICE]
         elif device.mode is not part.mode:
             cost += scal[SWITCH_PRICE] // 4
-        if pod.isolation is not Isolation.SHARED and device.empty:
+        if pod.isolation.walls_devices and device.empty:
             cost += scal[ISOLATION_PRICE]
         return cost
 

@@ -14,7 +14,7 @@ from dure.model.demand import Demand
 from dure.model.money import show
 from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
-from dure.model.tenant import Isolation, Tenant, TenantUsage
+from dure.model.tenant import Tenant, TenantUsage
 from dure.model.units import WHOLE_MILLI, gib, percent
 from dure.model.workload import Workload
 from dure.place.bill import charged
@@ -157,7 +157,7 @@ def budget_clash(option: Option, tenant: Tenant, usage: TenantUsage, bill: Bill)
 
 def isolation_clash(option: Option, tenant: Tenant, demand: Demand) -> Verdict | None:
     """A tenant with a node of its own needs a pool with a wholly free node; the agent enforces the rest."""
-    if tenant.isolation is not Isolation.OWN_NODE or demand.whole:
+    if not tenant.isolation.walls_nodes or demand.whole:
         return None
     if option.pool.free_whole and option.pool.free_whole[0] == option.pool.devices_per_node:
         return None

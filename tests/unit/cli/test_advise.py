@@ -32,3 +32,17 @@ def test_cheaper_types_outside_of_the_ladder_are_not_hidden() -> None:
 def test_wrong_figures_are_named(wrong: list[str]) -> None:
     answer = CliRunner().invoke(command, ["instance", *wrong])
     assert getattr(answer.exception, "exit_code", None) == 2
+
+
+def test_a_forgotten_unit_of_parameters_is_asked_about() -> None:
+    answer = CliRunner().invoke(command, ["instance", "--params", "70"])
+    assert "Did you mean 70B?" in str(answer.exception)
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [(["7B", "--step", "1"], "ms for a token, 1 ms are asked for"), (["10T"], "GiB, the largest (p5.48xlarge) has")],
+)
+def test_where_no_type_will_do_it_says_which_numbers_clash(wish: list[str], why: str) -> None:
+    answer = CliRunner().invoke(command, ["instance", "--params", *wish])
+    assert (answer.exit_code, why in answer.stdout) == (0, True), answer.stdout

@@ -80,3 +80,33 @@ def test_a_rule_explains_itself(word: str) -> None:
 
 def test_the_page_of_rules_is_what_the_rules_say() -> None:
     assert (ROOT / "docs" / "lint.md").read_text("utf-8") == lint_page()
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_findings_in_others(tmp_path: Path) -> None:
+    shutil.copy(SCENARIOS / "DURE001" / "bad.yaml", tmp_path / "a.yaml")
+    (tmp_path / "template.yaml").write_text("name: {{ .Values.name }}\n")
+    (tmp_path / "torn.yaml").write_text("a: [1, 2\n")
+    answer = CliRunner().invoke(command, ["--json", str(tmp_path)])
+    assert [row["code"] for row in json.loads(answer.stdout)] == ["DURE001"]
+    assert getattr(answer.exception, "exit_code", None) == 2
+    assert "torn.yaml" in str(answer.exception)
+    assert "helm template CHART | dure lint -" in str(answer.exception)
+
+
+def test_a_file_named_twice_is_judged_once(tmp_path: Path) -> None:
+    path = str(SCENARIOS / "DURE001" / "good.yaml")
+    answer = CliRunner().invoke(command, ["--json", path, path])
+    assert (answer.exit_code, json.loads(answer.stdout)) == (0, [])
+
+
+def test_a_folder_without_manifests_is_said_to_be_one(tmp_path: Path) -> None:
+    answer = CliRunner().invoke(command, [str(tmp_path)])
+    assert answer.exit_code == 0
+    assert "no YAML or JSON file" in answer.stderr
+
+
+def test_equal_names_in_three_namespaces_are_three_objects(tmp_path: Path) -> None:
+    text = "---\n".join(f"apiVersion: v1\nkind: Service\nmetadata: {{name: a, namespace: {n}}}\n" for n in "xyyz")
+    (tmp_path / "a.yaml").write_text(text)
+    answer = CliRunner().invoke(command, ["--json", "--select", "DURE012", str(tmp_path)])
+    assert [row["line"] for row in json.loads(answer.stdout)] == [11]

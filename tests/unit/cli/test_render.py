@@ -76,3 +76,28 @@ def test_nine_o_clock_is_the_clusters_own(timezone_start: tuple[str, str]) -> No
     text = CliRunner().invoke(command, ["nodes", "--cluster", cluster]).stdout
     pools = [each for each in yaml.safe_load_all(text) if each["kind"] == "NodePool"]
     assert {pool["spec"]["disruption"]["budgets"][1]["schedule"] for pool in pools} == {schedule}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["serving", "--cluster", "cloud-kr"], "no workloads are given"),
+        (["nodes", "--cluster", "seoul-onprem"], "the cluster needs no nodes"),
+    ],
+)
+def test_nothing_to_print_comes_with_the_reason(options: list[str], told: str) -> None:
+    answer = CliRunner().invoke(command, options)
+    assert (answer.exit_code, answer.stdout) == (0, "")
+    assert told in answer.stderr
+
+
+@pytest.mark.parametrize("image", ["latest", "al2023@latest", "al2023", "ubuntu@v1", "al2023@"])
+def test_an_image_of_nodes_has_to_be_pinned(image: str) -> None:
+    answer = CliRunner().invoke(command, ["nodes", "--cluster", "cloud-kr", "--ami", image])
+    assert answer.exit_code == 2
+    assert "FAMILY@VERSION" in answer.stderr
+
+
+@pytest.mark.parametrize("options", [["--diff", "--out", "x"], ["--kubeconfig", "x"], ["--context", "x"]])
+def test_options_that_would_be_ignored_are_refused(options: list[str]) -> None:
+    assert CliRunner().invoke(command, ["nodes", "--cluster", "cloud-kr", *options]).exit_code == 2

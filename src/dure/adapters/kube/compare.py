@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dure.adapters.kube.rest import Api
-from dure.model.errors import InvalidInput, NotFound
+from dure.model.errors import NotFound
 
 Json = dict[str, Any]
 # Written by the server; never a difference that someone made.
@@ -15,7 +15,10 @@ _OWN = ("managedFields", "resourceVersion", "uid", "generation", "creationTimest
 
 
 class Comparer:
+    """`unknown` are the kinds that the cluster has no definition of; objects of theirs count as new."""
+
     def __init__(self, api: Api) -> None:
+        self.unknown: list[str] = []
         self._api = api
         self._kinds: dict[str, dict[str, tuple[str, bool]]] = {}
 
@@ -25,18 +28,10 @@ class Comparer:
         return [text for each in objects if (text := self._change(each, write, made))]
 
     def _change(self, wanted: Json, write: Callable[[Json], str], made: list[str]) -> str:
-        path = self._path(wanted)
         name = f"{wanted['kind']}/{wanted['metadata'].get('namespace', '')}/{wanted['metadata']['name']}".replace(
             "//", "/"
         )
-        try:
-            there = self._api.get(path, dict)
-        except NotFound:
-            there = None
-        if there is None and wanted["metadata"].get("namespace") in made:
-            after: Json = wanted  # its namespace comes with it, so the server cannot try it yet
-        else:
-            after = self._api.apply(path, wanted, dict, dry_run=True)
+        there, after = self._sides(wanted, made)
         before_text = write(bare(there)) if there is not None else ""
         rows = difflib.unified_diff(
             before_text.splitlines(),
@@ -47,7 +42,21 @@ class Comparer:
         )
         return "\n".join(rows)
 
+    def _sides(self, wanted: Json, made: list[str]) -> tuple[Json | None, Json]:
+        """What is there, and what it would become."""
+        path = self._path(wanted)
+        if not path:
+            return None, wanted
+        try:
+            there = self._api.get(path, dict)
+        except NotFound:
+            there = None
+        if there is None and wanted["metadata"].get("namespace") in made:
+            return None, wanted  # its namespace comes with it, so the server cannot try it yet
+        return there, self._api.apply(path, wanted, dict, dry_run=True)
+
     def _path(self, wanted: Json) -> str:
+        """Empty when the cluster has no such kind."""
         version = wanted["apiVersion"]
         base = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if base not in self._kinds:
@@ -62,10 +71,10 @@ class Comparer:
             }
         kind = self._kinds[base].get(wanted["kind"])
         if kind is None:
-            raise InvalidInput(
-                f"the cluster knows no {wanted['kind']} of {version}",
-                remedy="Install its custom resource definitions.",
-            )
+            named = f"{wanted['kind']} of {version}"
+            if named not in self.unknown:
+                self.unknown.append(named)
+            return ""
         plural, namespaced = kind
         metadata = wanted["metadata"]
         where = f"/namespaces/{metadata.get('namespace', 'default')}" if namespaced else ""

@@ -7,6 +7,7 @@ structs, because an agent reads thousands of pods and needs a dozen fields of ea
 from __future__ import annotations
 
 import json
+import os
 import ssl
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,13 @@ PAGE = 500
 _TIMEOUT_S = 15.0
 # Every lane of the agent keeps its connection: a new one for each bind would cost more than the bind.
 _LIMITS = httpx2.Limits(max_connections=200, max_keepalive_connections=100)
+
+
+def default_kubeconfig() -> Path:
+    """The file kubectl would take: the first that exists of $KUBECONFIG, else the one of the home folder."""
+    named = [Path(each) for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    home = Path.home() / ".kube" / "config"
+    return next((each for each in named if each.exists()), named[0] if named else home)
 
 
 class Gone(Temporary):
@@ -151,6 +159,14 @@ class Api:
         body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if uid:
             body["preconditions"] = {"uid": uid, **({"resourceVersion": version} if version else {})}
+        try:
+            self._send("DELETE", path, body)
+        except NotFound:
+            return
+
+    def end(self, path: str, *, uid: str) -> None:
+        """Delete without grace: for who knows that nothing of it runs any more."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         try:
             self._send("DELETE", path, body)
         except NotFound:

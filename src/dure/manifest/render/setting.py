@@ -16,6 +16,7 @@ MONITORING = "dure-monitoring"
 POOL = "dure.dev/pool"
 CLASS = "dure.dev/class"
 TENANT = "dure.dev/tenant"
+ISOLATION = "dure.dev/isolation"
 NVIDIA = "nvidia.com/gpu"
 
 

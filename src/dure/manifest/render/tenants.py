@@ -7,8 +7,9 @@ it is as wide as the cluster.
 from __future__ import annotations
 
 from dure.manifest.document import Json
-from dure.manifest.render.setting import CLASS, MONITORING, TENANT, Setting, made
-from dure.model.tenant import Role, Tenant
+from dure.manifest.render.setting import CLASS, ISOLATION, MONITORING, TENANT, Setting, made
+from dure.manifest.render.vcluster import VCLUSTER, vcluster_values
+from dure.model.tenant import Isolation, Role, Tenant
 
 _KUEUE = "kueue.x-k8s.io/v1beta2"
 _COHORT = "dure"
@@ -27,14 +28,22 @@ def namespace_of(tenant: Tenant) -> str:
     return f"dure-{tenant.name}"
 
 
+def namespace_object(tenant: Tenant) -> Json:
+    """Marked with the tenant's tier: who serves virtual clusters looks for the mark."""
+    labels = {TENANT: tenant.name, "pod-security.kubernetes.io/enforce": "baseline"}
+    if tenant.isolation is Isolation.OWN_CLUSTER:
+        labels[ISOLATION] = tenant.isolation.value
+    return made("v1", "Namespace", namespace_of(tenant), labels=labels)
+
+
 def _tenant(setting: Setting, tenant: Tenant) -> list[Json]:
     namespace, labels = namespace_of(tenant), {TENANT: tenant.name}
     objects = [
-        made("v1", "Namespace", namespace, labels={**labels, "pod-security.kubernetes.io/enforce": "baseline"}),
+        namespace_object(tenant),
         made("v1", "ResourceQuota", "dure", namespace, labels, spec={"hard": _hard(setting, tenant)}),
         made("v1", "LimitRange", "dure", namespace, labels, spec={"limits": [_defaults()]}),
         *_network(namespace, labels),
-        *_bindings(tenant, namespace, labels),
+        *_entry(tenant, namespace, labels),
     ]
     if groups := _groups(setting, tenant):
         queue = {"cohortName": _COHORT, "namespaceSelector": {"matchLabels": labels}, "resourceGroups": groups}
@@ -77,6 +86,13 @@ def _network(namespace: str, labels: dict[str, str]) -> list[Json]:
     scraper = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": MONITORING}}}
     spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}, scraper]}]}
     return [made("networking.k8s.io/v1", "NetworkPolicy", "own-and-monitoring", namespace, labels, spec=spec)]
+
+
+def _entry(tenant: Tenant, namespace: str, labels: dict[str, str]) -> list[Json]:
+    """Rights in the namespace; a tenant with a virtual cluster has its rights there and none here."""
+    if tenant.isolation is not Isolation.OWN_CLUSTER:
+        return _bindings(tenant, namespace, labels)
+    return [made("v1", "ConfigMap", VCLUSTER, namespace, labels, data={"values.yaml": vcluster_values(tenant)})]
 
 
 def _bindings(tenant: Tenant, namespace: str, labels: dict[str, str]) -> list[Json]:

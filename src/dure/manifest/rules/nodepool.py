@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import permutations
 
-from dure.manifest.document import Document, mapping, same_namespace, text
+from dure.manifest.document import Document, mapping, text
 from dure.manifest.manifests import Manifests
 from dure.manifest.pool import FAMILY, GPU_MEMORY, GPU_NAME, PINNING, REQUIREMENTS, SIZE, TYPE, Pool
 from dure.manifest.quantity import quantity
@@ -68,12 +68,12 @@ def _broken_reference(manifests: Manifests) -> Iterator[Hit]:
 
 
 def _twice(manifests: Manifests) -> Iterator[Hit]:
-    seen: dict[tuple[str, str, str], Document] = {}
+    seen: dict[tuple[str, str, str, str], Document] = {}
     for document in manifests.documents:
         if not document.name or not document.kind:
             continue
-        first = seen.setdefault((document.group, document.kind, document.name), document)
-        if first is not document and same_namespace(first, document) and first.namespace == document.namespace:
+        first = seen.setdefault((document.group, document.kind, document.namespace, document.name), document)
+        if first is not document:
             where = f"{first.file}:{first.line}"
             yield Hit(document, ("metadata", "name"), f"{document} is already defined in {where}; the later one wins")
 

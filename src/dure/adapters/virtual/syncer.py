@@ -1,0 +1,220 @@
+"""Keeps a tenant's namespace of the host cluster what its virtual cluster says, and tells that one what is.
+
+Started by `keeper`. Watches only wake it; every round lists both sides and works off the difference, so an event that
+is lost, late or doubled does no harm, and a syncer that was away catches up by its first round.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from dure.adapters.kube.mirror import Mirror
+from dure.adapters.kube.objects import Plain
+from dure.adapters.kube.rest import Api
+from dure.adapters.virtual.decide import Step, next_step
+from dure.adapters.virtual.names import NAMESPACE, host_name
+from dure.adapters.virtual.translate import (
+    data_down,
+    node_up,
+    pod_down,
+    pod_obstacle,
+    references,
+    service_down,
+    status_up,
+)
+from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound
+
+Json = dict[str, Any]
+# Even when nothing is heard: a watch may be silent for minutes before it is known to be dead.
+CALM_S = 30.0
+# A burst of events is one round.
+GATHER_S = 0.1
+_KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
+
+_log = structlog.get_logger("dure.virtual")
+
+
+class Syncer:
+    """`start`, then `stop`; a test may call `round` itself instead."""
+
+    def __init__(self, virtual: Api, host: Api, namespace: str, tenant: str) -> None:
+        self._virtual, self._host = virtual, host
+        self._namespace, self._tenant = namespace, tenant
+        self._told: set[tuple[str, str]] = set()
+        self._wake, self._stopped = threading.Event(), threading.Event()
+        self._mirrors = [
+            *(Mirror(virtual, f"/api/v1/{kind}", Plain, self._wake.set) for kind in ("pods", "services", *_KINDS)),
+            Mirror(host, self._of_host("pods"), Plain, self._wake.set, NAMESPACE),
+        ]
+        self._thread = threading.Thread(target=self._run, name=f"sync {namespace}", daemon=True)
+
+    def start(self) -> None:
+        for mirror in self._mirrors:
+            mirror.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._wake.set()
+        for mirror in self._mirrors:
+            mirror.stop()
+        self._thread.join(10.0)
+        for mirror in self._mirrors:
+            mirror.join()
+
+    def round(self) -> None:
+        """One look at both sides, and one step for everything that differs."""
+        pods = _by_host_name(self._listed(self._virtual, "/api/v1/pods"))
+        self._sync_data(pods.values())
+        self._sync_services()
+        hosted = _by_name(self._listed(self._host, self._of_host("pods"), NAMESPACE))
+        self._show_nodes(hosted.values())
+        for name in sorted(pods.keys() | hosted.keys()):
+            self._guarded(pods.get(name), lambda name=name: self._pod(name, pods.get(name), hosted.get(name)))
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._wake.wait(CALM_S)
+            self._stopped.wait(GATHER_S)
+            self._wake.clear()
+            if self._stopped.is_set():
+                return
+            try:
+                self.round()
+            except DureError as error:
+                _log.warning("virtual cluster not synced", namespace=self._namespace, error=str(error))
+                self._stopped.wait(1.0)
+                self._wake.set()
+
+    def _pod(self, name: str, virtual: Json | None, host: Json | None) -> None:
+        step = next_step(virtual, host)
+        path = self._of_host("pods", name)
+        if step is Step.DELETE_HOST and host is not None:
+            self._host.delete(path, uid=host["metadata"]["uid"])
+        if virtual is None:
+            return
+        if step is Step.CREATE:
+            if why := pod_obstacle(virtual):
+                raise InvalidInput(why)
+            self._host.post(self._of_host("pods"), pod_down(virtual, self._tenant), dict)
+        elif step is Step.DELETE_VIRTUAL:
+            self._end(virtual)
+        elif step is Step.BIND and host is not None:
+            target = {"apiVersion": "v1", "kind": "Node", "name": host["spec"]["nodeName"]}
+            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": virtual["metadata"]["name"]},
+                       "target": target}  # fmt: skip
+            self._virtual.post(f"{_path(virtual, 'pods')}/binding", binding, dict)
+            self._wake.set()
+        elif step is Step.REPORT and host is not None:
+            self._virtual.patch(f"{_path(virtual, 'pods')}/status", {"status": status_up(host)}, dict)
+
+    def _end(self, pod: Json) -> None:
+        """Its life in the host is over; a server keeps a bound pod until somebody says so."""
+        if "deletionTimestamp" not in pod["metadata"]:
+            self._tell(pod, "its pod in the host cluster is gone; nodes cannot be chosen by name")
+        self._virtual.end(_path(pod, "pods"), uid=pod["metadata"]["uid"])
+
+    def _sync_data(self, pods: Iterable[Json]) -> None:
+        """Only what a pod needs is carried; the rest of a tenant's secrets stays where it is."""
+        needed: dict[str, set[str]] = {kind: set() for kind in _KINDS}
+        for pod in pods:
+            for kind, name in references(pod):
+                needed[kind].add(host_name(pod["metadata"]["namespace"], name))
+        for kind, word in _KINDS.items():
+            there = _by_host_name(self._listed(self._virtual, f"/api/v1/{kind}"))
+            wanted = {name: data_down(there[name], word, self._tenant) for name in needed[kind] & there.keys()}
+            self._make_equal(kind, wanted, there)
+
+    def _sync_services(self) -> None:
+        there = _by_host_name(
+            one
+            for one in self._listed(self._virtual, "/api/v1/services")
+            if (one["metadata"]["namespace"], one["metadata"]["name"]) != ("default", "kubernetes")
+        )
+        self._make_equal("services", {name: service_down(one, self._tenant) for name, one in there.items()}, there)
+
+    def _make_equal(self, kind: str, wanted: dict[str, Json], sources: dict[str, Json]) -> None:
+        hosted = _by_name(self._listed(self._host, self._of_host(kind), NAMESPACE))
+        for name in sorted(hosted.keys() - wanted.keys()):
+            self._host.delete(self._of_host(kind, name), uid=hosted[name]["metadata"]["uid"])
+        for name, body in sorted(wanted.items()):
+            if name not in hosted or not _within(body, hosted[name]):
+                self._guarded(
+                    sources[name],
+                    lambda name=name, body=body: self._host.apply(self._of_host(kind, name), body, dict),
+                )
+
+    def _show_nodes(self, pods: Iterable[Json]) -> None:
+        """The nodes that this tenant's pods are on, and no others."""
+        wanted = {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
+        there = _by_name(self._listed(self._virtual, "/api/v1/nodes"))
+        for name in sorted(there.keys() - wanted):
+            self._virtual.delete(f"/api/v1/nodes/{name}")
+        for name in sorted(wanted - there.keys()):
+            try:
+                node, status = node_up(self._host.get(f"/api/v1/nodes/{name}", dict))
+            except NotFound:
+                continue
+            self._virtual.apply(f"/api/v1/nodes/{name}", node, dict)
+            self._virtual.patch(f"/api/v1/nodes/{name}/status", {"status": status}, dict)
+
+    def _guarded(self, about: Json | None, act: Any) -> None:
+        """One object that is refused holds up nobody else; its owner is told in the virtual cluster."""
+        try:
+            act()
+        except (Conflict, NotFound):
+            # It changed under our hands; the watch has woken us already.
+            self._wake.set()
+        except (InvalidInput, NotAllowed) as error:
+            if about is not None:
+                self._tell(about, error.message)
+
+    def _tell(self, about: Json, message: str) -> None:
+        metadata = about["metadata"]
+        key = (metadata["uid"], message)
+        if key in self._told:
+            return
+        self._told.add(key)
+        reference = {"kind": about.get("kind", ""), "namespace": metadata["namespace"], "name": metadata["name"],
+                     "uid": metadata["uid"]}  # fmt: skip
+        event = {
+            "apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "NotSynced", "message": message[:1000],
+            "metadata": {"generateName": f"{metadata['name']}-", "namespace": metadata["namespace"]},
+            "involvedObject": reference, "source": {"component": "dure"},
+        }  # fmt: skip
+        self._virtual.post(f"/api/v1/namespaces/{metadata['namespace']}/events", event, dict)
+
+    def _of_host(self, kind: str, name: str = "") -> str:
+        return "/".join(filter(None, (f"/api/v1/namespaces/{self._namespace}/{kind}", name)))
+
+    def _listed(self, api: Api, path: str, selector: str = "") -> list[Json]:
+        found: Json = api.get(path, dict, **({"labelSelector": selector} if selector else {}))
+        kind = str(found["kind"]).removesuffix("List")
+        return [{"kind": kind, **one} for one in found["items"]]
+
+
+def _by_host_name(objects: Iterable[Json]) -> dict[str, Json]:
+    return {host_name(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in objects}
+
+
+def _by_name(objects: Iterable[Json]) -> dict[str, Json]:
+    return {one["metadata"]["name"]: one for one in objects}
+
+
+def _path(found: Json, kind: str) -> str:
+    metadata = found["metadata"]
+    return f"/api/v1/namespaces/{metadata['namespace']}/{kind}/{metadata['name']}"
+
+
+def _within(wanted: Any, there: Any) -> bool:
+    """Whether everything that is wanted is there already; the server adds fields of its own."""
+    if isinstance(wanted, dict):
+        return isinstance(there, dict) and all(_within(value, there.get(key)) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        same = isinstance(there, list) and len(wanted) == len(there)
+        return same and all(_within(one, other) for one, other in zip(wanted, there, strict=True))
+    return bool(wanted == there)

@@ -1,0 +1,31 @@
+"""What the comparison with the real autoscaler reads out of its log."""
+
+from __future__ import annotations
+
+import datetime
+
+from tests.kube.hpa_log import Decision, decisions
+
+LOG = """\
+I1116 10:22:01.000100 77 horizontal.go:907] "Proposing desired replicas" desiredReplicas=10 metric="x" scaleTarget="D"
+I1116 10:22:01.200000 77 horizontal.go:981] "Successfully rescaled" HPA="n/h" currentReplicas=4 desiredReplicas=8
+I1116 10:22:02.000000 77 garbagecollector.go:9] "Decided not to scale" desiredReplicas=1
+I1116 10:22:03.000000 77 horizontal.go:907] "Proposing desired replicas" desiredReplicas=5 metric="x"
+I1116 10:22:04.000000 77 horizontal.go:907] "Proposing desired replicas" desiredReplicas=6 metric="x"
+I1116 10:22:04.000500 77 horizontal.go:1008] "Decided not to scale" scaleTarget="D" desiredReplicas=8 lastScaleTime=""
+"""
+
+
+def _at(second: float) -> float:
+    begin = datetime.datetime(2026, 11, 16, 10, 22).timestamp()  # noqa: DTZ001 -- the log has local time
+    return begin + second
+
+
+def test_a_decision_has_the_moment_of_its_proposal_and_that_of_its_end() -> None:
+    first, _ = decisions(LOG, 2026)
+    assert (first.proposed, first.replicas) == (10, 8)
+    assert (round(first.begin_s - _at(0), 6), round(first.end_s - _at(0), 6)) == (1.0001, 1.2)
+
+
+def test_a_proposal_whose_write_failed_and_lines_of_others_are_no_decisions() -> None:
+    assert decisions(LOG, 2026)[1:] == [Decision(6, 8, _at(4.0), _at(4.0005))]
