@@ -20,7 +20,7 @@ def test_a_role_counts_for_its_tenant_alone_and_a_higher_one_includes_it() -> No
     assert not kim.may(LOW, "other")
     assert not kim.may(LOW), "the fleet is nobody's tenant"
     assert (kim.sees("search"), kim.sees("other")) == (True, False)
-    assert (kim.tenants, kim.tenant, kim.role) == ({"vision", "search"}, "", HIGH)
+    assert (kim.tenants, kim.tenant, kim.role) == (frozenset({"vision", "search"}), "", HIGH)
 
 
 def test_who_stands_above_tenants_sees_and_may_everywhere() -> None:
