@@ -6,43 +6,26 @@ would have in production. A name nobody has given a server, or one whose server 
 
 import contextlib
 import http.client
-import http.server
-import threading
 import urllib.parse
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
-from lab.components import LOOPBACK
+from lab.loopback import Loopback, Quiet
 
 
-class Forwarder:
+class Forwarder(Loopback):
     """Runs while the block lasts. `routes` maps `host:port` to the URL of a loopback server; it may be changed."""
 
     def __init__(self, routes: Mapping[str, str]) -> None:
         self.routes = dict(routes)
-        self._server = http.server.ThreadingHTTPServer((LOOPBACK, 0), _handler(self.routes))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="lab-forward", daemon=True)
-        self.url = f"http://{LOOPBACK}:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_handler(self.routes), "lab-forward")
+        self.url = f"http://{self.address}"
 
 
-def _handler(routes: Mapping[str, str]) -> type[http.server.BaseHTTPRequestHandler]:
-    class Handler(http.server.BaseHTTPRequestHandler):
+def _handler(routes: Mapping[str, str]) -> type[Quiet]:
+    class Handler(Quiet):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def get(self) -> None:
             asked = urllib.parse.urlsplit(self.path)
             target = routes.get(asked.netloc)
             path = urllib.parse.urlunsplit(("", "", asked.path, asked.query, ""))
@@ -52,14 +35,7 @@ def _handler(routes: Mapping[str, str]) -> type[http.server.BaseHTTPRequestHandl
                 status, raw = 502, str(error).encode()
             # Who asked may have hung up meanwhile.
             with contextlib.suppress(ConnectionError):
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(raw)))
-                self.end_headers()
-                self.wfile.write(raw)
-
-        def log_message(self, *_: object) -> None:
-            return
+                self.reply(status, raw)
 
     return Handler
 

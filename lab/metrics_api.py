@@ -6,18 +6,15 @@ may take its time, and with that sets the pace of the autoscaler.
 """
 
 import base64
-import http.server
 import json
 import ssl
-import threading
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from lab.cluster import Cluster
-from lab.components import LOOPBACK
+from lab.loopback import Loopback, Quiet
 from lab.rest import Json
 
 NAMESPACE = "default"
@@ -43,37 +40,26 @@ class Question:
 Answer = Callable[[Question], list[Json] | None]
 
 
-class MetricsApi:
+class MetricsApi(Loopback):
     """Serves while the block lasts; entering waits until the API server forwards to it."""
 
     def __init__(self, cluster: Cluster, answer: Answer) -> None:
         self._cluster = cluster
-        self._server = http.server.ThreadingHTTPServer((LOOPBACK, 0), _handler(answer))
-        self._server.daemon_threads = True
         pair = cluster.serving_pair(SERVICE, [f"{SERVICE}.{NAMESPACE}.svc"])
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(pair.cert, pair.key)
-        self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="lab-metrics", daemon=True)
+        super().__init__(_handler(answer), "lab-metrics", tls)
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        port = int(self._server.server_address[1])
+        super().__enter__()
         authority = self._cluster.ca_path.read_bytes()
-        self._cluster.apply(_service(port), *(_api_service(group, port, authority) for group in GROUPS))
+        self._cluster.apply(_service(self.port), *(_api_service(group, self.port, authority) for group in GROUPS))
         for group, version in GROUPS.items():
             path = f"/apis/apiregistration.k8s.io/v1/apiservices/{version}.{group}"
             self._cluster.api.until(path, available, what=f"the forwarded {group}")
             # Available is said by another part of the API server than the one that forwards.
             self._cluster.api.until(f"/apis/{group}/{version}", _ours, what=f"an answer of {group}")
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 def read(path: str) -> Question | None:
@@ -89,11 +75,11 @@ def read(path: str) -> Question | None:
     return Question(group, rest[-1], "/".join(rest[:-1]), selector)
 
 
-def _handler(answer: Answer) -> type[http.server.BaseHTTPRequestHandler]:
-    class Handler(http.server.BaseHTTPRequestHandler):
+def _handler(answer: Answer) -> type[Quiet]:
+    class Handler(Quiet):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:
+        def get(self) -> None:
             question = read(self.path)
             if question is None:
                 self._reply(200, _discovery(self.path))
@@ -105,15 +91,7 @@ def _handler(answer: Answer) -> type[http.server.BaseHTTPRequestHandler]:
                 self._reply(200, _list(question.group, items))
 
         def _reply(self, status: int, body: Json) -> None:
-            raw = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-        def log_message(self, *_: object) -> None:
-            return
+            self.reply(status, json.dumps(body).encode())
 
     return Handler
 

@@ -29,10 +29,14 @@ from dure.model.units import Instant, Micros, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
 
 
-class Clock(Protocol):
-    """Time as a dependency: real, scaled (the demo) or virtual (sim and tests)."""
+class Teller(Protocol):
+    """Says what time it is; leases ask for no more."""
 
     def now(self) -> Instant: ...
+
+
+class Clock(Teller, Protocol):
+    """Time as a dependency: real, scaled (the demo) or virtual (sim and tests)."""
 
     def wait(self, duration_s: Seconds) -> bool:
         """Wait this long in the clock's own time; False when the clock was stopped meanwhile."""

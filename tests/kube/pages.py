@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
-import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from lab.loopback import Loopback, Quiet
 from lab.rest import Json
 
 
-class Pages:
+class Pages(Loopback):
     """Serves `texts` by path while the block lasts; a path nobody shows is not found."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self.texts))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="pages", daemon=True)
-        self.address = f"127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_handler(self.texts), "pages")
 
     def target(self, path: str, labels: Mapping[str, str]) -> Json:
         """One page as a target of Prometheus' file discovery."""
@@ -61,18 +44,12 @@ def scraped_by(file: Path, *, job: str, honor_labels: bool = False) -> Json:
     }
 
 
-def _handler(texts: Mapping[str, str]) -> type[http.server.BaseHTTPRequestHandler]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+def _handler(texts: Mapping[str, str]) -> type[Quiet]:
+    class Handler(Quiet):
+        def get(self) -> None:
             text = texts.get(self.path)
             # Prometheus hangs up when it has waited too long; it comes again.
             with contextlib.suppress(ConnectionError):
-                self.send_response(404 if text is None else 200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.end_headers()
-                self.wfile.write((text or "").encode())
-
-        def log_message(self, *_: object) -> None:
-            return
+                self.reply(404 if text is None else 200, (text or "").encode(), "text/plain; version=0.0.4")
 
     return Handler

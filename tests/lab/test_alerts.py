@@ -13,16 +13,10 @@ from dure.manifest.render import render
 from dure.manifest.render.alerts import DEVICES, DURE, NODES, PROMISES, SERVING, Alert, runbook
 from dure.manifest.render.rules import rule
 from dure.manifest.render.setting import Setting
-from lab.build import lacking
 from lab.errors import LabError
 from lab.prometheus import promtool
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(
-        bool(lacking(["promtool"])), reason="promtool is not built; `python -m lab build promtool` builds it"
-    ),
-]
+pytestmark = [pytest.mark.lab, pytest.mark.parts("promtool")]
 ALL = (*PROMISES, *SERVING, *DEVICES, *NODES, *DURE)
 Json = dict[str, Any]
 MIB = {"Hostname": "n1"}

@@ -12,7 +12,7 @@ from dure.cli.documents import file_option, read_workloads
 from dure.cli.output import kilograms, moment, money, output_options, print_data, print_table
 from dure.cli.state import state_option
 
-TERMS = ("ENERGY", "CO2 COST", "SLA", "REWORK", "MOVE", "WARM", "DATA")
+TERMS = ("ENERGY", "CO2 COST", "SLA", "REWORK", "MOVE", "TRAFFIC", "WARM", "DATA")
 
 
 @click.command()
@@ -51,6 +51,7 @@ def _show(plan: dict[str, Any], *, wide: bool) -> None:
         "SLA",
         "REWORK",
         "MOVE",
+        "TRAFFIC",
         "WARM",
         "DATA",
         "TOTAL",
@@ -72,7 +73,7 @@ def _row(option: dict[str, Any], now_s: float) -> list[str]:
     place = [f"{option['cluster']}/{option['pool']}", option["class_name"] + spot]
     verdict = option["verdict"]
     if verdict.get("reason") and not bill:
-        return ["", *place, *["-"] * 11, f"{verdict['reason']}: {_clash(verdict)}"]
+        return ["", *place, *["-"] * 12, f"{verdict['reason']}: {_clash(verdict)}"]
     return [
         "*" if option.get("chosen") else "",
         *place,
@@ -84,6 +85,7 @@ def _row(option: dict[str, Any], now_s: float) -> list[str]:
         money(bill.get("sla", 0)),
         money(bill.get("rework", 0)),
         money(bill.get("migration", 0)),
+        money(bill.get("traffic", 0)),
         money(-bill.get("warm_saved", 0)),
         money(-bill.get("data_saved", 0)),
         money(option.get("total_micros", 0)),

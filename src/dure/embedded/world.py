@@ -17,7 +17,7 @@ from dure.plane.desk import Desk
 from dure.plane.loop import LEASE_S, Decide, Plane
 from dure.plane.members import LocalPlane
 from dure.plane.observe import Observer
-from dure.ports import Clock, StorePort
+from dure.ports import Clock, StorePort, Teller
 
 
 class EmbeddedWorld:
@@ -35,7 +35,7 @@ class EmbeddedWorld:
         *,
         seed: int,
         holder: str = "embedded",
-        lease_clock: Clock | None = None,
+        lease_clock: Teller | None = None,
         lease_s: Seconds = LEASE_S,
         speed: float = 1.0,
         idle_s: Seconds = 10.0,

@@ -12,7 +12,7 @@ from dure.files.reading import Reading
 from dure.files.workload_checks import check_workload
 from dure.model.accelerator import AcceleratorProfile
 from dure.model.fleet import ClusterSpec, Connect, Fleet, PoolSpec
-from dure.model.policy import Policy
+from dure.model.policy import Policy, Verb
 from dure.model.tariff import Capacity
 from dure.model.tenant import Tenant
 from dure.model.workload import Workload
@@ -27,7 +27,8 @@ def check(made: Fleet | Workload | Tenant | Policy, known: Known, into: Reading)
         case Tenant():
             _check_quota(made, "spec.quota", known, into)
         case Policy():
-            pass
+            if made.goals and made.verb is not Verb.PLACE:
+                into.at("spec.goals", f"are for the verb place, this policy is for {made.verb}")
 
 
 def _check_fleet(fleet: Fleet, known: Known, into: Reading) -> None:

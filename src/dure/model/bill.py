@@ -19,6 +19,7 @@ class Bill(msgspec.Struct, frozen=True, omit_defaults=True):
     sla: Micros = 0
     rework: Micros = 0
     migration: Micros = 0
+    traffic: Micros = 0
     warm_saved: Micros = 0
     data_saved: Micros = 0
     carbon_g: Grams = 0.0
@@ -27,8 +28,13 @@ class Bill(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def total(self) -> Micros:
-        costs = self.direct + self.energy + self.carbon + self.sla + self.rework + self.migration
+        costs = self.direct + self.energy + self.carbon + self.sla + self.rework + self.migration + self.traffic
         return costs - self.warm_saved - self.data_saved
+
+    @property
+    def outlay(self) -> Micros:
+        """Before what is saved elsewhere by what is already there; never negative, so it is what people are told."""
+        return self.total + self.reuse
 
     @property
     def reuse(self) -> Micros:

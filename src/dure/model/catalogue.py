@@ -42,6 +42,10 @@ class Catalogue(msgspec.Struct, frozen=True):
         known = self.models.get(model)
         return known.load_s if known else 0.0
 
+    def weights_mib(self, model: str) -> MiB:
+        known = self.models.get(model)
+        return known.weights_mib if known else 0
+
 
 def nearest(name: str, known: dict[str, object] | dict[str, AcceleratorProfile]) -> str:
     close = difflib.get_close_matches(name, list(known), n=1)

@@ -1,7 +1,9 @@
 """The bill of an option, one small function per term (design section 3), for all start times at once.
 
 bill = direct price + energy x PUE x (electricity + carbon price x intensity) + SLA penalty + expected spot rework
-     + migration - what weights and data already there are worth.
+     + what weights and data cost on a metered line - what weights and data already there are worth.
+
+What a move costs on top is `move_price`.
 
 `quote` is called by `batch` for each workload and pool. Money is 1e-6 of the tariff's currency inside the terms and
 of the fleet's currency in the Bill. Energy is Wh at the wall, carbon grams.
@@ -16,7 +18,7 @@ from dure.model.bill import Bill
 from dure.model.money import Rates
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
-from dure.model.units import DAY_S, HOUR_S, MIB_PER_GIB, Instant, Micros, Seconds, WattHours
+from dure.model.units import DAY_S, HOUR_S, MIB_PER_GIB, Instant, MiB, Micros, Seconds, WattHours
 from dure.model.weights import Weights
 from dure.model.workload import Workload, WorkloadType
 from dure.place.hours import CarbonIntegral, Integral, Spans, constant, spans
@@ -40,7 +42,7 @@ class Quote(msgspec.Struct, frozen=True):
     carbon: Floats
     sla: Floats
     rework: Floats
-    migration: Micros
+    traffic: Micros
     warm_saved: Floats
     data_saved: Micros
     grams: Floats
@@ -49,7 +51,7 @@ class Quote(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> Floats:
-        costs = self.direct + self.energy + self.carbon + self.sla + self.rework + self.migration
+        costs = self.direct + self.energy + self.carbon + self.sla + self.rework + self.traffic
         return np.asarray(costs - self.warm_saved - self.data_saved)
 
     def steer(self, weights: Weights, congestion: float | Floats, settings: PlaceSettings, now_s: Instant) -> Floats:
@@ -71,7 +73,7 @@ class Quote(msgspec.Struct, frozen=True):
     def _wished(self, settings: PlaceSettings) -> Floats:
         """What the owner's weights add to the terms in the choice."""
         return np.asarray(
-            (settings.money_weight - 1) * (self.direct + self.energy + self.migration)
+            (settings.money_weight - 1) * (self.direct + self.energy + self.traffic)
             + (settings.carbon_weight - 1) * self.carbon
             + (settings.sla_weight - 1) * self.sla
             + (settings.rework_weight - 1) * self.rework
@@ -85,7 +87,7 @@ class Quote(msgspec.Struct, frozen=True):
             carbon=round(self.carbon.item(at)),
             sla=round(self.sla.item(at)),
             rework=round(self.rework.item(at)),
-            migration=self.migration,
+            traffic=self.traffic,
             warm_saved=round(self.warm_saved.item(at)),
             data_saved=self.data_saved,
             carbon_g=self.grams.item(at),
@@ -103,7 +105,6 @@ def quote(
     starts: Floats,
     *,
     done_s: Seconds = 0.0,
-    migration: Micros = 0,
 ) -> Quote:
     """All terms of `option` for each of `starts`."""
     tariff, rates, series = option.tariff, snapshot.rates, option.series
@@ -135,7 +136,7 @@ def quote(
         carbon=carbon_price(grams, snapshot.carbon_micros_per_kg),
         sla=own(sla),
         rework=own(rework(workload, tariff.reclaim_per_hour, option.pool.capacity, price, run_s)),
-        migration=migration,
+        traffic=traffic_price(workload, option, snapshot.catalogue.weights_mib(workload.model)),
         warm_saved=own(warm_value(series.price, devices, starts, cold_s)),
         data_saved=data_value(workload, option, rates),
         grams=grams,
@@ -254,6 +255,17 @@ def warm_value(per_hour: Integral | None, devices: float, starts: Floats, cold_s
     return devices * per_hour.over(spans(starts, cold_s))
 
 
+def traffic_price(workload: Workload, option: Option, weights_mib: MiB) -> Micros:
+    """Weights and data that are not there yet have to come through the cluster's line, where that is metered."""
+    per_gib = option.cluster.metered_micros_per_gib
+    if per_gib == 0:
+        return 0
+    pulled_mib = 0 if option.pool.warm.get(workload.model, 0) > 0 else weights_mib
+    if workload.dataset and workload.dataset not in option.cluster.datasets:
+        pulled_mib += workload.dataset_mib
+    return round(per_gib * pulled_mib / MIB_PER_GIB)
+
+
 def data_value(workload: Workload, option: Option, rates: Rates) -> Micros:
     """Egress saved where the data set already is."""
     if not workload.dataset or workload.dataset not in option.cluster.datasets:
@@ -280,11 +292,11 @@ def _rate(rates: Rates, currency: str) -> float:
 def drain_of(priced: Quote) -> Floats:
     """(money, grams) that each start takes of its tenant's budgets, rounded as the Bill rounds."""
     drain = np.empty((len(priced.starts), 2))
-    np.maximum(0.0, np.rint(priced.direct) + np.rint(priced.energy), out=drain[:, 0])
+    np.maximum(0.0, np.rint(priced.direct) + np.rint(priced.energy) + priced.traffic, out=drain[:, 0])
     drain[:, 1] = priced.grams
     return drain
 
 
 def charged(bill: Bill) -> Micros:
-    """What a tenant's money budget is charged: rent and power, not penalties that may never come."""
-    return max(0, bill.direct + bill.energy)
+    """What a tenant's money budget is charged: rent, power and traffic, not penalties that may never come."""
+    return max(0, bill.direct + bill.energy + bill.traffic)

@@ -22,8 +22,9 @@ from dure.model.tenant import Budget, Tenant, TenantUsage
 from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Milli
 from dure.model.workload import WorkloadRecord, WorkloadType
 from dure.place.adapt import congestion_at
-from dure.place.bill import Quote, quote, run_time
+from dure.place.bill import Quote, charged, quote, run_time
 from dure.place.filters import budget_clash, isolation_clash, quota_clash, static_clash
+from dure.place.goals import Goals, aimed, clean_starts, goal_clash, goals_for, too_dirty
 from dure.place.instance import Floats, Longs
 from dure.place.option import Option, World, options, world_of
 from dure.place.room import PoolRoom
@@ -34,12 +35,17 @@ NO_BUDGET = Budget()
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """One pool for one workload. `clash` rules out every start, `now_clash` only the first."""
+    """One pool for one workload. `clash` rules out every start, `now_clash` only the first.
+
+    `settings` are the policy's with the workload's own goals, `barred` is what those have against the first start.
+    """
 
     option: Option
     demand: Demand
+    settings: PlaceSettings
     quote: Quote | None
     clash: Verdict | None
+    barred: Verdict | None = None
     now_clash: Verdict | None = None
 
     @property
@@ -61,7 +67,9 @@ class Cycle:
     def __init__(self, snapshot: Snapshot, waiting: tuple[WorkloadRecord, ...], *, all_bills: bool = False) -> None:
         self.all_bills = all_bills
         self.snapshot = snapshot
-        self.settings: PlaceSettings = settings_of(snapshot.policy(Verb.PLACE))
+        policy = snapshot.policy(Verb.PLACE)
+        self.settings: PlaceSettings = settings_of(policy)
+        self.goals: Goals = policy.goals
         self.world: World = world_of(snapshot, self.settings.horizon_h + _longest_h(waiting))
         self.rooms = {(pool.cluster, pool.name): PoolRoom(pool) for pool in snapshot.pools}
         self.tenants = {tenant.name: tenant for tenant in snapshot.tenants}
@@ -79,7 +87,7 @@ class Cycle:
             return known[1]
         weights = self.snapshot.weights
         congestion = congestion_at(weights, candidate.crowd, candidate.quote.starts)
-        made = candidate.quote.steer(weights, congestion, self.settings, self.snapshot.now_s)
+        made = candidate.quote.steer(weights, congestion, candidate.settings, self.snapshot.now_s)
         self._steers[id(candidate)] = candidate, made
         return made
 
@@ -91,36 +99,48 @@ class Cycle:
 
     def candidates(self, record: WorkloadRecord) -> list[Candidate]:
         reference = self.snapshot.catalogue.accelerator(record.spec.classes[0].name)
+        goals = goals_for(self.goals, record.spec) if self.goals else ()
+        settings = aimed(self.settings, goals) if goals else self.settings
         return [
-            self._candidate(record, option, on_class(record.spec.demand, option.profile, reference))
+            self._candidate(record, option, on_class(record.spec.demand, option.profile, reference), settings, goals)
             for option in options(record.spec, self.world, self.snapshot.now_s)
         ]
 
-    def _candidate(self, record: WorkloadRecord, option: Option, demand: Demand) -> Candidate:
+    def _candidate(
+        self, record: WorkloadRecord, option: Option, demand: Demand, settings: PlaceSettings, goals: Goals
+    ) -> Candidate:
         spec = record.spec
-        clash = static_clash(spec, option, demand, self.snapshot) or isolation_clash(
-            option, self.tenant(spec.tenant), demand
+        clash = (
+            static_clash(spec, option, demand, self.snapshot)
+            or isolation_clash(option, self.tenant(spec.tenant), demand)
+            or goal_clash(goals, option, self.snapshot.rates, self.snapshot.now_s)
         )
-        if clash is None and not self.settings.spot and option.pool.capacity is Capacity.SPOT:
+        if clash is None and not settings.spot and option.pool.capacity is Capacity.SPOT:
             clash = Verdict(option.where, Reason.POLICY_FORBIDS, "no spot", f"{option.where} is spot")
         if clash is not None:
-            return Candidate(option, demand, None, clash)
+            return Candidate(option, demand, settings, None, clash)
         room = self.rooms[option.pool.cluster, option.pool.name]
         later = self._may_wait(record)
         full = None if later else room.clash(demand, option.replicas, option.profile.memory_mib)
         if full is not None and not self.all_bills:
             # No room now and no later start: nobody will ask for the bill.
-            return Candidate(option, demand, None, full)
+            return Candidate(option, demand, settings, None, full)
         if room.boots(demand, option.replicas):
             option = msgspec.structs.replace(option, start_s=option.start_s + option.pool.boot_s)
-        starts = self._starts(record, option)
-        priced = quote(
-            spec, option, self.snapshot, self.settings, record.status.submitted_s, starts, done_s=record.status.done_s
-        )
-        if option.pool.capacity is Capacity.SPOT:
-            priced = spread(priced, self._spot_share(spec.tenant, option))
-        candidate = Candidate(option, demand, priced, None)
+        priced = self._priced(record, option, settings, self._starts(record, option, settings))
+        barred = None
+        if (clean := clean_starts(goals, priced)) is not None:
+            barred = None if clean[0] else too_dirty(goals, option, priced)
+            clean[0] = True
+            if not clean.all():
+                priced = self._priced(record, option, settings, priced.starts[clean])
+        candidate = Candidate(option, demand, settings, priced, None, barred)
         return msgspec.structs.replace(candidate, now_clash=self.now_clash(record, candidate))
+
+    def _priced(self, record: WorkloadRecord, option: Option, settings: PlaceSettings, starts: Floats) -> Quote:
+        spec, status = record.spec, record.status
+        made = quote(spec, option, self.snapshot, settings, status.submitted_s, starts, done_s=status.done_s)
+        return spread(made, self._spot_share(spec.tenant, option)) if option.pool.capacity is Capacity.SPOT else made
 
     def _spot_share(self, tenant: str, option: Option) -> float:
         if self._on_spot is None:
@@ -128,7 +148,9 @@ class Cycle:
         return share_of(self._on_spot, tenant, (option.pool.cluster, option.pool.name))
 
     def now_clash(self, record: WorkloadRecord, candidate: Candidate) -> Verdict | None:
-        """Quota, budgets and room as they are at this point of the cycle."""
+        """Goals, and quota, budgets and room as they are at this point of the cycle."""
+        if candidate.barred is not None:
+            return candidate.barred
         option, demand = candidate.option, candidate.demand
         tenant, usage = self.tenant(record.spec.tenant), self.usage_of(record.spec.tenant)
         room = self.rooms[option.pool.cluster, option.pool.name]
@@ -155,17 +177,17 @@ class Cycle:
             self._given_back = np.cumsum(given, axis=1)
         return self._given_back
 
-    def _starts(self, record: WorkloadRecord, option: Option) -> Floats:
+    def _starts(self, record: WorkloadRecord, option: Option, settings: PlaceSettings) -> Floats:
         spec, now_s = record.spec, self.snapshot.now_s
         if spec.deadline_s is None or not self._may_wait(record):
             return np.array([option.start_s])
         due_s = record.status.submitted_s + spec.deadline_s
-        slow_s = self.settings.duration_high * run_time(spec, option.speed, record.status.done_s)
+        slow_s = settings.duration_high * run_time(spec, option.speed, record.status.done_s)
         last_s = due_s - slow_s
-        if self.settings.longest_wait_h:
-            last_s = min(last_s, record.status.submitted_s + self.settings.longest_wait_h * HOUR_S)
+        if settings.longest_wait_h:
+            last_s = min(last_s, record.status.submitted_s + settings.longest_wait_h * HOUR_S)
         first = int(option.start_s // HOUR_S) + 1
-        end = min(int(last_s // HOUR_S), int(now_s // HOUR_S) + self.settings.horizon_h - 1) + 1
+        end = min(int(last_s // HOUR_S), int(now_s // HOUR_S) + settings.horizon_h - 1) + 1
         starts = np.arange(first - 1, max(first, end), dtype=np.float64) * HOUR_S
         starts[0] = option.start_s
         return starts
@@ -184,7 +206,7 @@ class Cycle:
         self.usage[record.spec.tenant] = msgspec.structs.replace(
             usage,
             device_milli=held,
-            spent_micros=usage.spent_micros + max(0, bill.direct + bill.energy),
+            spent_micros=usage.spent_micros + charged(bill),
             carbon_g=usage.carbon_g + bill.carbon_g,
         )
 

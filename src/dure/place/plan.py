@@ -177,7 +177,7 @@ def _waits(
     reason = Reason.WAITING_FOR_GREENER_HOUR if greener else Reason.WAITING_FOR_CHEAPER_HOUR
     hour = int(start_s // HOUR_S % 24)
     verdict = Verdict(
-        candidate.where, reason, f"{show(then.total)} from {hour:02d}:00 UTC", f"{show(now.total)} if started now"
+        candidate.where, reason, f"{show(then.outlay)} from {hour:02d}:00 UTC", f"{show(now.outlay)} if started now"
     )
     # Prices and grids are new every hour: that is when it is worth looking again.
     next_hour_s = (cycle.snapshot.now_s // HOUR_S + 1) * HOUR_S

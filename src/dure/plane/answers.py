@@ -95,8 +95,8 @@ def _lines(
 
 _TERMS = (
     ("price", "direct", 1), ("energy", "energy", 1), ("CO2 price", "carbon", 1), ("SLA risk", "sla", 1),
-    ("spot rework", "rework", 1), ("move", "migration", 1), ("warm model", "warm_saved", -1),
-    ("data there", "data_saved", -1),
+    ("spot rework", "rework", 1), ("move", "migration", 1), ("traffic", "traffic", 1),
+    ("warm model", "warm_saved", -1), ("data there", "data_saved", -1),
 )  # fmt: skip
 
 

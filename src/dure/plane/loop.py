@@ -22,7 +22,7 @@ from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
 from dure.plane.pooling import Pooling
 from dure.plane.shadow import Beside
-from dure.ports import Clock
+from dure.ports import Clock, Teller
 
 LEASE_S = 30.0
 
@@ -32,7 +32,7 @@ Decide = Callable[[Snapshot], Sequence[Decision]]
 class Plane:
     """`decide` is a pure function of the snapshot; everything else here is I/O around it."""
 
-    def __init__(self, observer: Observer, decide: Decide, clock: Clock, holder: str, lease_clock: Clock) -> None:
+    def __init__(self, observer: Observer, decide: Decide, clock: Clock, holder: str, lease_clock: Teller) -> None:
         self.observer = observer
         self.store = observer.store
         self.decide = Deciding(decide, self.store)

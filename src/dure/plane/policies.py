@@ -15,6 +15,11 @@ from dure.ports import StorePort
 
 def checked(policy: Policy) -> Policy:
     """The same policy, or an error that says what is wrong with it."""
+    if policy.goals and policy.verb is not Verb.PLACE:
+        raise InvalidInput(
+            f"policy {policy.name}: goals are for the verb place, found {policy.verb}",
+            remedy="Leave spec.goals out, or write verb: place.",
+        )
     if policy.verb is Verb.PLACE:
         settings_of(policy)
         if policy.algorithm.startswith(OWN) and policy.algorithm.removeprefix(OWN) not in own_policies():

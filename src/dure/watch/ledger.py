@@ -40,13 +40,15 @@ def accrue(record: WorkloadRecord, meter: Meter, until_s: Instant) -> tuple[Span
     devices = record.spec.demand.device_milli * max(status.ready, placement.replicas) / 1000
     spans: dict[int, Span] = {}
     at = status.billed_until_s
+    # What had to come through a metered line came once, when the workload came.
+    once = placement.bill.traffic if at <= placement.decided_s else 0
     while at < until_s:
         end = min(until_s, (at // HOUR_S + 1) * HOUR_S)
         day = int(at // DAY_S)
         micros, grams = _hour(record, meter, devices, at, end)
         before = spans.get(day, Span(day, 0, 0.0))
-        spans[day] = Span(day, before.micros + micros, before.carbon_g + grams)
-        at = end
+        spans[day] = Span(day, before.micros + micros + once, before.carbon_g + grams)
+        at, once = end, 0
     return tuple(spans.values())
 
 

@@ -18,7 +18,7 @@ SERVING = str(EXAMPLES / "serving.yaml")
 
 def test_sound_files_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "-f", str(EXAMPLES)]) == 0
-    assert capsys.readouterr().out == "ok: 1 fleet, 3 workloads, 1 tenant, 1 policy\n"
+    assert capsys.readouterr().out == "ok: 1 fleet, 3 workloads, 1 tenant, 2 policies\n"
 
 
 def test_a_wrong_file_exits_with_2_and_names_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,11 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from dure.model.errors import Temporary
-from dure.model.units import Instant, Seconds
+from dure.model.units import Instant
 
 
 class DatabaseClock:
-    """A `Clock` for asking only; nobody waits by it."""
+    """A `Teller`: leases are looked at, nobody waits by them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine.execution_options(reads=True)
@@ -21,6 +21,3 @@ class DatabaseClock:
                 return float(db.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
         except DBAPIError as error:
             raise Temporary(f"the database does not answer: {error.orig}") from error
-
-    def wait(self, duration_s: Seconds) -> bool:
-        raise NotImplementedError("leases are looked at, not waited for")

@@ -62,7 +62,8 @@ function home(placement, currency) {
   const terms = [["Where", `${placement.cluster}/${placement.pool} · ${placement.class_name} · ${placement.mode} · ${placement.capacity}`],
     ["Decided", time(placement.decided_s)]];
   for (const [name, label] of [["direct", "Price"], ["energy", "Energy"], ["carbon", "Carbon price"], ["sla", "SLA risk"],
-    ["rework", "Rework"], ["migration", "Migration"], ["warm_saved", "Saved, model is there"], ["data_saved", "Saved, data is there"]])
+    ["rework", "Rework"], ["migration", "Migration"], ["traffic", "Traffic"],
+    ["warm_saved", "Saved, model is there"], ["data_saved", "Saved, data is there"]])
     if (bill[name]) terms.push([label, `${money(bill[name])} ${currency}`]);
   if (bill.carbon_g) terms.push(["CO₂e", `${kilograms(bill.carbon_g)} kg`]);
   return [el("h3", {}, "Its home and its bill"),
