@@ -17,7 +17,6 @@ import hashlib
 import importlib.machinery
 import importlib.metadata
 import os
-import random
 import resource
 import sys
 import time
@@ -128,14 +127,14 @@ def judged(package: str, seed: int, size: int) -> list[Verdict]:
 
 
 def sample(package: str, seed: int, size: int) -> list[Mutant]:
-    """The first so many of an order that the seed draws: a larger sample holds the smaller one."""
+    """The first so many of an order that the seed draws: a larger sample holds the smaller one, and what is written
+    elsewhere does not change who is drawn."""
     every = []
     for path in sorted((ROOT / "src" / "dure" / package).rglob("*.py")):
         file = path.relative_to(ROOT).as_posix()
         for number, place in enumerate(places(ast.parse(path.read_text()))):
             every.append(Mutant(file, number, place.line, place.function, place.fault))
-    random.Random(f"{package} {seed}").shuffle(every)
-    return every[:size]
+    return sorted(every, key=lambda one: hashlib.sha256(f"{seed} {one.file} {one.number}".encode()).digest())[:size]
 
 
 def touched_by_tests(package: str, tests: str) -> dict[str, Touched]:
