@@ -38,7 +38,7 @@ KEPT = ROOT / "build" / "mutants"
 # Whose tests may notice a fault: the package's own, and those of the packages that speak of it and are quick.
 TESTS = {
     "model": ("model", "files", "manifest", "route", "watch"),
-    "place": ("place",),
+    "place": ("place", "plane"),
     "pack": ("pack",),
     "route": ("route", "gateway"),
 }
