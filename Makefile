@@ -32,7 +32,7 @@ run: $(VENV)/.run $(VENV)/.kernels ## set up, start Dure with its embedded fleet
 
 test: lint types imports unit ## set up, then lint, type check, import contract and all tests
 
-test-full: lint types imports lab-full ## all of that, and Dure beside the real KEDA, Prometheus and Karpenter, about 40 minutes more
+test-full: lint types imports lab-full ## all of that, and Dure beside the real KEDA, Prometheus and Karpenter, about 40 minutes more once they are built
 	$(MAKE) unit FULL=1
 
 setup: $(VENV)/.dev browser ## set up everything, run nothing
