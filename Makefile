@@ -8,12 +8,21 @@ LAB    ?= 1
 FULL   ?= 0
 # How many examples of each kind `make hostile` tries.
 HOSTILE ?= 500
+# What `make shuffled` and `make mutants` draw by, and how many faults each package gets.
+SEED   ?= 1
+SAMPLE ?= 100
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 # Bytecode is made at set-up, so that the first start is as fast as the second.
 INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python
 
+ENGINE ?= podman
+BASE   ?= python:3.11-slim
+# The date of what is published is that of its commit.
+DATE = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full setup lint types imports unit search hostile chaos agree lab lab-full lab-wanted browser lock clean
+.PHONY: help run test test-full setup lint types imports unit shuffled mutants figures cycle search hostile fuzz chaos load agree lab lab-full lab-wanted browser lock clean \
+        dist dist-try audit-deps docs docs-serve chart image
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +50,18 @@ imports: $(VENV)/.dev ## the layer contract
 unit: $(VENV)/.dev $(VENV)/.kernels browser lab-wanted ## the tests alone; ARGS="-k word" narrows them, LAB=0 leaves out real clusters
 	DURE_LAB=$(LAB) DURE_FULL=$(FULL) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
+shuffled: $(VENV)/.dev ## the tests without real clusters, in an order that SEED draws
+	DURE_LAB=0 $(BIN)/python -m pytest -n 2 --dist loadgroup --shuffle=$(SEED) tests/unit tests/contract $(ARGS)
+
+mutants: $(VENV)/.dev ## how many small faults in the core its tests notice; SAMPLE faults for each package, drawn by SEED
+	$(BIN)/python -m tests.house.mutants --seed $(SEED) --sample $(SAMPLE) $(ARGS)
+
+figures: $(VENV)/.dev ## what the codebase measures; ARGS=--types adds the share of typed expressions
+	$(BIN)/python -m tests.house.figures $(ARGS)
+
+cycle: $(VENV)/.dev ## what one turn of the plane costs with 1,000 devices and 10,000 jobs; ARGS=--profile tells where
+	$(BIN)/python -m tests.house.cycle $(ARGS)
+
 lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (the first time about 20 minutes)
 	$(BIN)/python -m lab build
 
@@ -53,8 +74,14 @@ search: $(VENV)/.dev ## the property tests with fresh random examples; ARGS="--h
 hostile: $(VENV)/.dev ## hostile input for the whole API and every parser, fresh each time; HOSTILE=N examples of each kind
 	DURE_LAB=0 DURE_HOSTILE=$(HOSTILE) $(BIN)/python -m pytest -n 2 --hypothesis-profile=search tests/unit/api/test_openapi.py tests/unit/api/test_hostile.py tests/unit/files/test_fuzz.py $(ARGS)
 
-chaos: $(VENV)/.dev ## kill -9 plane, agent, API server and etcd 50 times under load; goes on where it was interrupted
-	$(BIN)/python -m tests.kube.chaos $(ARGS)
+fuzz: $(VENV)/.dev ## 1,000,000 hostile inputs over every parser; goes on where it was interrupted
+	$(BIN)/python -m tests.fuzz $(ARGS)
+
+chaos: $(VENV)/.dev ## kill -9 plane, agent, API server and etcd under load; ARGS="--world embedded --kills 1000" without a lab; resumes
+	$(BIN)/python -m tests.chaos $(ARGS)
+
+load: $(VENV)/.dev ## 10,000 submissions a minute for 10 minutes, 1,000 devices, 100 listeners; ARGS="--minutes 1" is shorter
+	$(BIN)/python -m tests.load $(ARGS)
 
 agree: $(VENV)/.dev ## Dure's autoscaler against the real kube-controller-manager: 10 traces of 1,000 ticks, about 35 minutes
 	$(BIN)/python -m tests.kube.hpa_agreement $(ARGS)
@@ -69,6 +96,36 @@ browser: $(VENV)/.dev ## find a Chromium for the dashboard tests, or install the
 lock: $(VENV)/.uv ## pin the dependencies anew, with hashes
 	$(COMPILE) pyproject.toml -o requirements/run.txt
 	$(COMPILE) pyproject.toml requirements/dev.in -o requirements/dev.txt
+
+docs: $(VENV)/.dev ## the documentation site into build/site, with the reference made from the code
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-serve: $(VENV)/.dev ## the same on http://127.0.0.1:8000, renewed while you write
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve -a 127.0.0.1:8000
+
+chart: $(VENV)/.dev ## write the agent of the Helm chart anew, out of what `dure render agent` prints
+	$(BIN)/python -m deploy.chart_agent
+
+dist: $(VENV)/.dev ## wheel, source archive, bill of materials and digests into dist/; same commit, same bytes
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$(DATE) $(BIN)/python -m hatchling build -d dist
+	SOURCE_DATE_EPOCH=$(DATE) $(BIN)/python -m deploy.sbom -o dist/dure.cdx.json
+	cp requirements/run.txt dist/requirements.txt
+	cd dist && sha256sum * > SHA256SUMS
+
+dist-try: dist ## install that wheel with its locked dependencies into an environment of its own, and use it
+	rm -rf build/try
+	$(BIN)/uv venv -q build/try
+	$(BIN)/uv pip install -q --python build/try/bin/python --require-hashes -r dist/requirements.txt
+	$(BIN)/uv pip install -q --python build/try/bin/python --no-deps dist/*.whl
+	build/try/bin/dure --version
+	build/try/bin/dure sim --days 1
+
+image: dist ## the container image dure:VERSION out of that wheel; ENGINE=docker, BASE=registry/python:3.11-slim
+	$(ENGINE) build -f Containerfile --build-arg BASE=$(BASE) -t dure:$$($(BIN)/python -c 'import dure; print(dure.__version__)') .
+
+audit-deps: $(VENV)/.dev ## ask the advisory service for known holes in the locked dependencies; fails where it cannot be asked
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt -r requirements/dev.txt
 
 clean: ## remove the virtual environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist

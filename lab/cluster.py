@@ -7,8 +7,9 @@ be killed and started again by name at any time, and ports and data stay the sam
 import http.client
 import re
 import subprocess
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 import yaml
 
@@ -162,9 +163,11 @@ class Cluster:
         """Start the API server without waiting, so that several clusters come up side by side."""
         self.start(APISERVER, wait=False)
 
-    def start_rest(self) -> None:
-        """Wait for the API server, start everything else, wait until a pod could be created."""
+    def start_rest(self, first: Callable[[Self], None] | None = None) -> None:
+        """Wait for the API server, do what comes `first`, start the others, wait until a pod could be created."""
         self._part(APISERVER).wait_ready()
+        if first is not None:
+            first(self)
         real = {id(part) for node in self.real for part in node.parts}
         others = [
             part

@@ -26,7 +26,7 @@ LabFactory = Callable[..., Lab]
 # First, because pytest-xdist reads the groups in the same hook.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lab tests run on one worker, so that they share one lab; where there can be none they are skipped."""
+    """Tests that share a lab run on one worker; where there can be none they are skipped."""
     chosen = [item for item in items if item.get_closest_marker("lab")]
     if not chosen:
         return
@@ -34,9 +34,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     absent = set() if reason or everything() else _absent(chosen)
     for item in chosen:
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("lab"))
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
         if why := reason or _why_later(item, absent):
             item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _group(item: pytest.Item) -> str:
+    """The shared lab is one for the session; other labs live no longer than the module that starts them."""
+    shared = "shared_lab" in getattr(item, "fixturenames", ())
+    return "lab" if shared else item.nodeid.partition("::")[0]
 
 
 def everything() -> bool:

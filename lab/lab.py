@@ -12,7 +12,7 @@ import atexit
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -47,6 +47,7 @@ class Lab:
         audit: Mapping[str, str] | None = None,
         flags: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
         real_nodes: Mapping[str, int] | None = None,
+        first: Callable[[Cluster], None] | None = None,
         folder: Path | None = None,
         keep: bool = False,
     ) -> None:
@@ -55,8 +56,9 @@ class Lab:
         `default_run_s` is how long Job pods run that do not say; `audit` names the user of a cluster whose requests
         are recorded; `flags` gives programs of a cluster other arguments, e.g.
         `{"a": {"kube-controller-manager": ["--horizontal-pod-autoscaler-sync-period=1s"]}}`; `real_nodes` says how
-        many real nodes a cluster has (root only), e.g. `{"a": 1}`; `folder` a new folder to use instead of a
-        temporary one; `keep` leaves it behind even after success.
+        many real nodes a cluster has (root only), e.g. `{"a": 1}`; `first` is done on each cluster before any
+        controller runs: one that looks for new kinds every half minute finds those of `first` at once; `folder` a
+        new folder to use instead of a temporary one; `keep` leaves it behind even after success.
         """
         self.keep = keep
         self._names = tuple(clusters)
@@ -65,6 +67,7 @@ class Lab:
         self._audit = audit or {}
         self._flags = flags or {}
         self._real_nodes = real_nodes or {}
+        self._first = first
         self._folder = folder
         self._ports = Ports()
         self._etcd: Component | None = None
@@ -143,7 +146,7 @@ class Lab:
         for cluster in self._clusters.values():
             cluster.start_api()
         for cluster in self._clusters.values():
-            cluster.start_rest()
+            cluster.start_rest(self._first)
 
     def stop(self, *, failed: bool = False) -> None:
         """Kill every process; remove the folder unless it is to be kept. Calling it again does nothing."""

@@ -82,6 +82,7 @@ KWOK = Family("kwok", "sigs.k8s.io/kwok")
 KUEUE = Family("kueue", "sigs.k8s.io/kueue")
 KEDA = Family("keda", "github.com/kedacore/keda/v2")
 KARPENTER = Family("karpenter", "sigs.k8s.io/karpenter")
+HELM = Family("helm", "helm.sh/helm/v4")
 PROMETHEUS = Family("prometheus", "github.com/prometheus/prometheus", tags=("remove_all_sd",))
 
 CONTAINERD = Family(
@@ -172,6 +173,9 @@ ARTIFACTS: tuple[Artifact, ...] = (
     ),
     Artifact(
         "karpenter-manifests", KARPENTER, files=("pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"), on_demand=True
+    ),
+    Artifact(
+        "helm", HELM, package="helm.sh/helm/v4/cmd/helm", cold_s=300, scratch_mib=1200, kept_mib=60, on_demand=True
     ),
     Artifact("keda-manifests", KEDA, files=("config/crd/bases/*.yaml",), on_demand=True),
     _keda("operator", cold_s=330, scratch_mib=2500, kept_mib=150),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from dure.adapters.clock import RealClock
-from dure.adapters.kube.cluster import KubeCluster, install
+from dure.adapters.kube.cluster import KubeCluster
 from dure.adapters.kube.manifests import job_name
 from dure.adapters.kube.progress import desired_of
 from dure.adapters.kube.rest import Api
@@ -22,17 +21,9 @@ from lab.cluster import Cluster
 from lab.lab import Lab
 from tests.contract.cluster_contract import ClusterContract, Harness, pods_of
 from tests.fixtures.small_world import CATALOGUE
+from tests.kube.world import install_crds, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
-
-PATIENCE_S = 60.0
-
-
-def until(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not reached():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S:.0f} s in vain for {what}"
-        time.sleep(0.02)
 
 
 class SettledCluster:
@@ -155,9 +146,7 @@ class KubeHarness:
 
 @pytest.fixture(scope="module")
 def lab_cluster() -> Iterator[Cluster]:
-    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0) as lab:
-        with Api.from_kubeconfig(lab["test"].kubeconfig_path) as api:
-            install(api)
+    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0, first=install_crds) as lab:
         yield lab["test"]
 
 

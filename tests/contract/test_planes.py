@@ -59,7 +59,7 @@ class LinkHarness:
     def __init__(self, way: str) -> None:
         fleet = Fleet("test", (cluster(pool("big", "big")), cluster(pool("big", "big"), name="elsewhere")))
         self.store: StorePort = MemoryStore()
-        desk = EmbeddedWorld(fleet, CATALOGUE, self.store, VirtualClock(1.0), seed=1).desk
+        desk = EmbeddedWorld(fleet, CATALOGUE, self.store, VirtualClock(100.0), seed=1).desk
         self.server = Server(create_app(desk, Keys(TOKEN)), *open_socket("127.0.0.1", 0))
         self.stream = AgentStream(desk, "127.0.0.1", 0, streams=2)
         self.rest = self.server.start().url
@@ -186,6 +186,12 @@ def test_an_agent_is_told_its_pools_and_the_catalogue(linked: LinkHarness) -> No
 def test_a_report_is_seen_by_the_plane(linked: LinkHarness) -> None:
     linked.port.write_report(report(5.0))
     assert [one.at_s for one in linked.store.list_reports()] == [5.0]
+
+
+def test_a_report_of_a_clock_that_is_ahead_counts_as_of_now(linked: LinkHarness) -> None:
+    """Or a placement that is taken back in a moment would seem to be gone already."""
+    linked.port.write_report(report(5000.0))
+    assert [one.at_s for one in linked.store.list_reports()] == [100.0]
 
 
 def test_a_stream_that_was_cut_is_opened_again(streamed: LinkHarness) -> None:

@@ -194,6 +194,19 @@ def test_only_a_newer_report_replaces_the_one_there_and_journals_its_decisions(s
     assert [line.cluster for line in store.list_journal()] == ["seoul"]
 
 
+def test_decisions_that_are_told_again_are_journaled_once(store: StorePort) -> None:
+    """An agent that did not hear the answer tells them again, later or in the very same words."""
+    hold, other = Hold("train-1", (), pod="train-1-0"), Hold("train-2", (), pod="train-2-0")
+    told = Report("seoul", 1.0, "v1", (), (), decisions=(hold,), told_s=1.0)
+    store.write_report(told)
+    store.write_report(told)
+    store.write_report(Report("seoul", 2.0, "v2", (), (), decisions=(hold,), told_s=1.0))
+    store.write_report(Report("seoul", 3.0, "v3", (), (), decisions=(other,), told_s=3.0))
+    store.write_report(told)
+    assert [line.workload for line in store.list_journal()] == ["train-1", "train-2"]
+    assert store.list_reports()[0].version == "v3"
+
+
 def test_settings_tenants_and_policies_are_kept(store: StorePort) -> None:
     assert store.fetch_setting("seed") is None
     store.write_setting("seed", "1")

@@ -11,7 +11,6 @@ import secrets
 import signal
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +28,7 @@ from dure.cli.fleet_file import fleet_and_catalogue
 from dure.model.decision import Place
 from dure.model.errors import DureError
 from tests.e2e.conftest import Up
+from tests.kube.world import until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
@@ -137,14 +137,16 @@ class Scene:
     def call(self, method: str, path: str, body: str = "") -> httpx.Response:
         """Once more where a replica went away under it, as any client of a balancer does."""
         headers = {**self._headers, "Content-Type": "application/yaml", "Idempotency-Key": secrets.token_hex(8)}
-        for _ in range(60):
+        answers: list[httpx.Response] = []
+
+        def answered() -> bool:
             with contextlib.suppress(httpx.TransportError):
                 url = f"{self.balancer.url}{path}"
-                answer = httpx.request(method, url, content=body, headers=headers, trust_env=False, timeout=30)
-                if answer.status_code < 500:
-                    return answer.raise_for_status()
-            time.sleep(0.5)
-        raise AssertionError(f"{method} {path} was never answered")
+                answers.append(httpx.request(method, url, content=body, headers=headers, trust_env=False, timeout=30))
+            return bool(answers) and answers[-1].status_code < 500
+
+        until(answered, f"an answer to {method} {path}", PATIENCE_S)
+        return answers[-1].raise_for_status()
 
     def submit(self, *names: str) -> None:
         for name in names:
@@ -156,14 +158,15 @@ class Scene:
         return (row.holder, row.token) if row is not None else ("", 0)
 
     def leader(self) -> Up:
-        wait_for(lambda: self.lease()[1] > 0)
+        until(lambda: self.lease()[1] > 0, "a first leader", PATIENCE_S)
         pid = int(self.lease()[0].split("/")[1])
         return next(one for one in self.replicas if one.process.pid == pid)
 
     def wait_running(self, *names: str) -> None:
-        wait_for(
-            lambda: {one.name for one in self.store.list_workloads() if one.status.phase == "running"} >= {*names}
-        )
+        until(lambda: self._running() >= {*names}, f"{', '.join(names)} to run", PATIENCE_S)
+
+    def _running(self) -> set[str]:
+        return {one.name for one in self.store.list_workloads() if one.status.phase == "running"}
 
     def check(self, *names: str) -> None:
         """Nobody lost, nobody placed twice, and the log agrees with everything."""
@@ -186,14 +189,6 @@ class Scene:
         link.close()
 
 
-def wait_for(what: Callable[[], bool]) -> float:
-    began = time.monotonic()
-    while not what():
-        assert time.monotonic() - began < PATIENCE_S, "it never came"
-        time.sleep(0.1)
-    return time.monotonic() - began
-
-
 @pytest.fixture
 def scene(tmp_path: Path, postgres_url: str, start_up: Callable[..., Up]) -> Iterator[Scene]:
     made = Scene(tmp_path, postgres_url, start_up)
@@ -208,7 +203,7 @@ def test_a_follower_takes_over_from_a_killed_and_from_a_stopped_leader(scene: Sc
     leader, token = scene.leader(), scene.lease()[1]
     leader.process.send_signal(signal.SIGKILL)
     scene.submit("after-kill")
-    took_s = wait_for(lambda: scene.lease()[1] > token)
+    took_s = until(lambda: scene.lease()[1] > token, "another leader", PATIENCE_S)
     print(f"takeover after kill -9: {took_s:.1f} s")
     scene.wait_running("after-kill")
     scene.check("before-1", "before-2", "after-kill")
@@ -219,14 +214,14 @@ def test_a_follower_takes_over_from_a_killed_and_from_a_stopped_leader(scene: Sc
     other = next(one for one in scene.replicas if one is not leader)
     scene.balancer.backends = [int(other.url.rpartition(":")[2])]
     os.kill(leader.process.pid, signal.SIGSTOP)
-    took_s = wait_for(lambda: scene.lease()[1] > token)
+    took_s = until(lambda: scene.lease()[1] > token, "another leader", PATIENCE_S)
     print(f"takeover after SIGSTOP: {took_s:.1f} s")
     scene.submit("while-stopped")
     scene.wait_running("while-stopped")
     office = scene.lease()
     os.kill(leader.process.pid, signal.SIGCONT)
     # The one that was stopped answers again, so it has turned; it leads no more and has written nothing.
-    wait_for(lambda: _answers(leader))
+    until(lambda: _answers(leader), "the one that was stopped", PATIENCE_S)
     scene.submit("afterwards")
     scene.wait_running("afterwards")
     assert scene.lease() == office

@@ -1,29 +1,22 @@
-"""Kills plane, agent, API server and etcd at random moments under load, and counts what was lost or done twice.
+"""One round of kills on the lab: plane, agent, API server and etcd, each a process of its own as in production.
 
-    make chaos                          50 kills; goes on where an interrupted run stopped
-    python -m tests.kube.chaos --kills 5 --seed 7
-
-Everything is a process of its own, as in production. What is random follows from the seed; what is measured is not.
-A run is made of rounds, each with a fresh cluster and a few kills; finished rounds are kept in the resume file.
+Called by `tests.chaos`. What is random follows from the seed; what is measured is not. In the end the journal and the
+ledger of the plane are judged as those of the embedded world are.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
@@ -31,11 +24,11 @@ from lab.cluster import Cluster
 from lab.errors import ApiError
 from lab.lab import Lab
 from lab.rest import Json
+from tests.chaos.history import Answer, explained, judge
+from tests.chaos.reckoning import Reckoning
+from tests.chaos.waiting import free_port, until_done
 from tests.kube.checker import overcommitted
 
-T = TypeVar("T")
-
-KILLS_PER_ROUND = 5
 JOBS_PER_ROUND = 20
 RUN_S = 2.0
 PATIENCE_S = 240.0
@@ -152,6 +145,8 @@ class Round:
 
     def __init__(self, lab: Lab, folder: Path, seed: int) -> None:
         self.lab, self.cluster, self.chance = lab, lab["m"], random.Random(seed)
+        self.seed = seed
+        self.store_url = f"sqlite:///{folder / 'plane' / 'dure.db'}"
         (folder / "fleet.yaml").write_text(FLEET)
         port, stream = free_port(), free_port()
         self.url = f"http://127.0.0.1:{port}"
@@ -169,6 +164,8 @@ class Round:
         self.agent = Process(folder / "agent.log", "agent", *options, "--state", str(folder / "agent"))
         self.agent.start()
         until_done(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
+        self.reckoning = Reckoning(self.store_url, clusters=1, steady=False)
+        self.accepted: list[Answer] = []
 
     def run(self, kills: int, jobs: int) -> dict[str, Any]:
         recorder = Recorder(self.cluster)
@@ -189,10 +186,15 @@ class Round:
         settled_s = time.monotonic()
         recorder.finish()
         twice = [f"{job}/{index}" for (job, index), uids in recorder.ran.items() if len(uids) > 1]
+        self.plane.kill()
+        told = explained(judge(self.reckoning.history(tuple(self.accepted), None, ())))
         return {
+            "seed": self.seed,
             "link": self.link.partition(":")[0],
             "killed": killed,
-            "lost": sorted(name for name in names if phases.get(name) != "done"),
+            "jobs": len(names),
+            **told,
+            "lost": sorted({*told["lost"], *(name for name in names if phases.get(name) != "done")}),
             "twice": sorted(twice),
             "overcommitted": sorted(recorder.clashes),
             # Seconds after the last restart: all submitted, the last pod made, the last one bound, everything done.
@@ -227,7 +229,10 @@ class Round:
     def _submit_all(self, names: list[str]) -> None:
         for number, name in enumerate(names):
             text = JOB.replace("NAME", name).replace("GANG", "4" if number % 5 == 0 else "1")
-            until_done(functools.partial(self._post, "/v1/workloads", text, name), f"{name} to be taken")
+            asked_s = time.monotonic()
+            post = functools.partial(self._post, "/v1/workloads", text, name)
+            record = until_done(post, f"{name} to be taken").json()
+            self.accepted.append(Answer("submit", name, asked_s, time.monotonic(), record["uid"], record["version"]))
             time.sleep(0.2)
 
     def _post(self, path: str, text: str, key: str = "") -> httpx.Response:
@@ -253,44 +258,3 @@ def play(seed: int, kills: int, jobs: int) -> dict[str, Any]:
             return rounds.run(kills, jobs)
         finally:
             rounds.close()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--resume", type=Path, default=Path("build/chaos.jsonl"))
-    asked = parser.parse_args()
-    asked.resume.parent.mkdir(parents=True, exist_ok=True)
-    done = [json.loads(line) for line in asked.resume.read_text().splitlines()] if asked.resume.exists() else []
-    for number in range(len(done), -(-asked.kills // KILLS_PER_ROUND)):
-        result = play(asked.seed * 1000 + number, KILLS_PER_ROUND, JOBS_PER_ROUND)
-        done.append(result)
-        with asked.resume.open("a") as file:
-            file.write(json.dumps(result) + "\n")
-        print(json.dumps(result), file=sys.stderr, flush=True)
-    bad = {what: sum(len(one[what]) for one in done) for what in ("lost", "twice", "overcommitted")}
-    slowest = max(one["settled_s"] for one in done)
-    print(json.dumps({"kills": sum(len(one["killed"]) for one in done), **bad, "slowest_settled_s": slowest}))
-    sys.exit(any(bad.values()))
-
-
-def until_done(attempt: Callable[[], T], what: str, patience_s: float = 180.0) -> T:
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            return attempt()
-        except (httpx.HTTPError, OSError, ValueError) as error:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"waited {patience_s:.0f} s in vain for {what}: {error}") from error
-            time.sleep(0.3)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-if __name__ == "__main__":
-    main()

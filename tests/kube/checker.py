@@ -6,6 +6,7 @@ import json
 from collections import Counter, defaultdict
 
 from lab.rest import Api, Json
+from tests.chaos.holding import Holding, given_twice
 
 VENDOR = ("nvidia.com/", "rebellions.ai/")
 
@@ -39,17 +40,11 @@ def _too_many(pods: list[Json], nodes: dict[str, Json]) -> list[str]:
 
 
 def _twice(pods: list[Json]) -> list[str]:
-    """A whole device counts as eight slots, which is as fine as any device is cut."""
-    found = []
-    holder: dict[tuple[str, int], str] = {}
-    for pod in pods:
-        for part in json.loads(pod["metadata"].get("annotations", {}).get("dure.dev/slice", "[]")):
-            start, slots = part.get("start", 0), part.get("slots", 0)
-            for slot in range(8) if part["mode"] == "exclusive" else range(start, start + slots):
-                if (part["device"], slot) in holder:
-                    found.append(f"{part['device']}: {holder[part['device'], slot]} and {_name(pod)}")
-                holder[part["device"], slot] = _name(pod)
-    return found
+    return given_twice(
+        Holding(part["device"], _name(pod), part["mode"], part.get("start", 0), part.get("slots", 0))
+        for pod in pods
+        for part in json.loads(pod["metadata"].get("annotations", {}).get("dure.dev/slice", "[]"))
+    )
 
 
 def _name(pod: Json) -> str:

@@ -1,6 +1,6 @@
-"""500 pods on 50 nodes, bound by kube-scheduler and by Dure in turn on one cluster, with one ruler.
+"""Pods on GPU nodes, bound by kube-scheduler and by Dure in turn on one cluster, with one ruler.
 
-python -m tests.kube.rates 5      # five rounds; prints a line for each and the ratio of the medians
+python -m tests.kube.rates 5      # rounds of 500 pods on 50 nodes; a line for each, the ratio of the medians
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
-from dure.model.report import Desired
 from lab.cluster import Cluster
 from lab.lab import Lab
 from lab.rest import Json
@@ -22,25 +22,37 @@ from tests.fixtures.small_world import desired, training
 from tests.kube.checker import broken_gangs, overcommitted
 from tests.kube.world import FixedPlane, install_crds, member_of, spec_of, until, user_pod
 
-NODES = [
-    {"group": "big", "count": 40, "gpu": {"count": 8}, "labels": {"dure.dev/pool": "big"}},
-    {
-        "group": "cut",
-        "count": 10,
-        "gpu": {"count": 4},
-        "mig": {"1g.5gb": 7},
-        "labels": {"dure.dev/pool": "cut"},
-    },
-]
-WHOLE, MIG, GANGS, MEMBERS = 200, 220, 10, 8
-TOTAL = WHOLE + MIG + GANGS * MEMBERS
+MEMBERS = 8
 
 
-def theirs(cluster: Cluster) -> float:
+class Crowd(NamedTuple):
+    """Nodes, and so many pods for whole devices, for slices, and gangs of eight, that fit on them."""
+
+    big: int
+    cut: int
+    whole: int
+    mig: int
+    gangs: int
+
+    @property
+    def pods(self) -> int:
+        return self.whole + self.mig + self.gangs * MEMBERS
+
+    def nodes(self) -> list[Json]:
+        big = {"gpu": {"count": 8}, "labels": {"dure.dev/pool": "big"}}
+        cut = {"gpu": {"count": 4}, "mig": {"1g.5gb": 7}, "labels": {"dure.dev/pool": "cut"}}
+        return [{"group": "big", "count": self.big, **big}, {"group": "cut", "count": self.cut, **cut}]
+
+
+FEW = Crowd(big=8, cut=2, whole=40, mig=44, gangs=2)
+MANY = Crowd(big=40, cut=10, whole=200, mig=220, gangs=10)
+
+
+def theirs(cluster: Cluster, crowd: Crowd) -> float:
     """Pods per second of kube-scheduler, which gets the gangs as single pods; it is off before and after."""
-    plain = [user_pod(f"gang-{one}", scheduler="default-scheduler") for one in range(GANGS * MEMBERS)]
-    _create(cluster, [*_singles("default-scheduler"), *plain])
-    ruler = Ruler(cluster, TOTAL)
+    plain = [user_pod(f"gang-{one}", scheduler="default-scheduler") for one in range(crowd.gangs * MEMBERS)]
+    _create(cluster, [*_singles(crowd, "default-scheduler"), *plain])
+    ruler = Ruler(cluster, crowd.pods)
     cluster.start("kube-scheduler", wait=False)
     rate = ruler.rate()
     cluster.kill("kube-scheduler")
@@ -49,19 +61,19 @@ def theirs(cluster: Cluster) -> float:
     return rate
 
 
-def ours(cluster: Cluster) -> float:
+def ours(cluster: Cluster, crowd: Crowd) -> float:
     """Pods per second of the agent; the checker finds no device given twice and no gang in parts."""
-    plane = FixedPlane(*_gangs())
+    plane = FixedPlane(*(desired(training(f"gang-{one}", gang=MEMBERS), pool="big") for one in range(crowd.gangs)))
     spec = spec_of(cluster, big="big", cut="big")
     maker = member_of(cluster, spec, plane)
     maker.cluster.start()
     for one in plane.desired:
         maker.cluster.apply(one)
-    until(lambda: len(maker.cluster.fetch_state().pods) == GANGS * MEMBERS, "the gangs' pods")
+    until(lambda: len(maker.cluster.fetch_state().pods) == crowd.gangs * MEMBERS, "the gangs' pods")
     maker.cluster.stop()
-    _create(cluster, _singles("dure"))
+    _create(cluster, _singles(crowd, "dure"))
     member = member_of(cluster, spec, plane)
-    ruler = Ruler(cluster, TOTAL)
+    ruler = Ruler(cluster, crowd.pods)
     member.start()
     rate = ruler.rate()
     assert overcommitted(cluster.api) == []
@@ -90,13 +102,10 @@ class Ruler:
         return self._process.stdout.readline().strip()
 
 
-def _singles(scheduler: str) -> list[Json]:
-    pods = [user_pod(f"whole-{one}", scheduler=scheduler) for one in range(WHOLE)]
-    return pods + [user_pod(f"mig-{one}", "nvidia.com/mig-1g.5gb", scheduler=scheduler) for one in range(MIG)]
-
-
-def _gangs() -> list[Desired]:
-    return [desired(training(f"gang-{one}", gang=MEMBERS), pool="big") for one in range(GANGS)]
+def _singles(crowd: Crowd, scheduler: str) -> list[Json]:
+    pods = [user_pod(f"whole-{one}", scheduler=scheduler) for one in range(crowd.whole)]
+    slices = "nvidia.com/mig-1g.5gb"
+    return pods + [user_pod(f"mig-{one}", slices, scheduler=scheduler) for one in range(crowd.mig)]
 
 
 def _create(cluster: Cluster, pods: Sequence[Json]) -> None:
@@ -113,15 +122,14 @@ def _clean(cluster: Cluster) -> None:
 
 def main(rounds: int) -> None:
     found: list[tuple[float, float]] = []
-    with Lab(["test"], default_run_s=100_000.0) as lab:
+    with Lab(["test"], default_run_s=100_000.0, first=install_crds) as lab:
         cluster = lab["test"]
-        cluster.add_nodes(NODES)
+        cluster.add_nodes(MANY.nodes())
         cluster.kill("kube-scheduler")
-        install_crds(cluster)
         for number in range(rounds):
             # Whoever is second finds a warmer server, so they take turns.
             first, second = (theirs, ours) if number % 2 == 0 else (ours, theirs)
-            one, two = first(cluster), second(cluster)
+            one, two = first(cluster, MANY), second(cluster, MANY)
             found.append((two, one) if first is theirs else (one, two))
             print(f"dure {found[-1][0]:.0f}/s, kube-scheduler {found[-1][1]:.0f}/s, load {os.getloadavg()[0]:.1f}")
     dure, kube = (statistics.median(side) for side in zip(*found, strict=True))

@@ -53,13 +53,12 @@ def test_the_same_workloads_get_the_same_seats_on_both(lab_factory: LabFactory) 
     clock = VirtualClock(1000.0)
     spec = cluster(*POOLS)
     memory = MemoryCluster(spec, CATALOGUE, clock, hazards=CALM, provision=False)
-    lab = lab_factory(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0)["test"]
+    lab = lab_factory(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0, first=install_crds)["test"]
     groups = [
         {"group": one.name, "count": one.nodes, "gpu": {"count": one.devices}, "labels": {"dure.dev/pool": one.name}}
         for one in POOLS
     ]
     lab.add_nodes(groups)
-    install_crds(lab)
     real = KubeCluster(spec, CATALOGUE, api_of(lab), RealClock())
     real.start()
     for number in range(1, len(WANTED) + 1):

@@ -25,10 +25,9 @@ BIG = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0'
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Two nodes: `dra-0` offers two devices of 24 GiB, `dra-1` two of 80 GiB."""
-    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0) as lab:
+    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0, first=install_crds) as lab:
         found = lab["test"]
         found.add_nodes([{"group": "dra", "count": 2, "labels": {"dure.dev/pool": "dra"}}])
-        install_crds(found)
         robot = {"kind": "User", "name": "robot", "apiGroup": "rbac.authorization.k8s.io"}
         found.apply(role(), binding([robot]), _slice("dra-0", "24Gi"), _slice("dra-1", "80Gi"), _class())
         yield found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 
@@ -14,11 +16,11 @@ from dure.model.errors import Conflict
 from dure.model.fleet import ClusterSpec
 from dure.model.reason import Verdict
 from lab.cluster import Cluster
-from lab.fixtures import LabFactory
+from lab.lab import Lab
 from lab.nodes import MIG_CONFIG
 from tests.fixtures.small_world import CATALOGUE, GIB, cluster, desired, fraction, pool
 from tests.kube.checker import bound_pods, overcommitted
-from tests.kube.world import FixedPlane, api_of, install_crds, until, user_pod
+from tests.kube.world import FixedPlane, api_of, empty, install_crds, until, user_pod
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -31,12 +33,20 @@ nodes:
 """
 
 
-def test_the_mig_manager_cuts_a_free_node_and_a_layout_it_does_not_know_is_a_conflict(
-    lab_factory: LabFactory,
-) -> None:
-    lab = lab_factory(["test"], off={"test": {"kube-scheduler"}})["test"]
+@pytest.fixture(scope="module")
+def unused() -> Iterator[Cluster]:
+    with Lab(["test"], off={"test": {"kube-scheduler"}}, first=install_crds) as lab:
+        yield lab["test"]
+
+
+@pytest.fixture
+def lab(unused: Cluster) -> Iterator[Cluster]:
+    yield unused
+    empty(unused)
+
+
+def test_the_mig_manager_cuts_a_free_node_and_a_layout_it_does_not_know_is_a_conflict(lab: Cluster) -> None:
     lab.add_nodes(NODES)
-    install_crds(lab)
     port = KubeCluster(cluster(pool("big", "big", devices=2)), CATALOGUE, api_of(lab), RealClock())
     port.start()
     try:
@@ -85,10 +95,8 @@ def shared_pool() -> ClusterSpec:
     return cluster(msgspec.structs.replace(pool("small", "small", nodes=2, devices=2), share=modes))
 
 
-def test_the_device_plugin_shares_a_free_node_and_replicas_are_bound_one_by_one(lab_factory: LabFactory) -> None:
-    lab = lab_factory(["test"], off={"test": {"kube-scheduler"}})["test"]
+def test_the_device_plugin_shares_a_free_node_and_replicas_are_bound_one_by_one(lab: Cluster) -> None:
     lab.add_nodes(SHARED)
-    install_crds(lab)
     clock = ScaledClock(30.0, 1_000_000.0)
     port = KubeCluster(shared_pool(), CATALOGUE, api_of(lab), clock)
     port.start()
@@ -113,11 +121,9 @@ def test_the_device_plugin_shares_a_free_node_and_replicas_are_bound_one_by_one(
 
 
 def test_a_configuration_that_the_plugin_does_not_know_is_a_conflict_and_a_busy_node_is_left_alone(
-    lab_factory: LabFactory,
+    lab: Cluster,
 ) -> None:
-    lab = lab_factory(["test"], off={"test": {"kube-scheduler"}})["test"]
     lab.add_nodes(SHARED.replace("mps-4}", "nobody-knows}", 1))
-    install_crds(lab)
     port = KubeCluster(shared_pool(), CATALOGUE, api_of(lab), ScaledClock(30.0, 1_000_000.0))
     port.start()
     try:
@@ -133,10 +139,8 @@ def test_a_configuration_that_the_plugin_does_not_know_is_a_conflict_and_a_busy_
         port.stop()
 
 
-def test_a_placed_share_gets_pods_that_ask_for_what_its_node_was_cut_into(lab_factory: LabFactory) -> None:
-    lab = lab_factory(["test"], off={"test": {"kube-scheduler"}})["test"]
+def test_a_placed_share_gets_pods_that_ask_for_what_its_node_was_cut_into(lab: Cluster) -> None:
     lab.add_nodes(NODES + SHARED.replace("\nnodes:\n", ""))
-    install_crds(lab)
     big = msgspec.structs.replace(pool("big", "big", devices=2), share=(ShareMode.EXCLUSIVE, ShareMode.MIG))
     spec = cluster(big, *shared_pool().pools)
     wanted = (

@@ -18,7 +18,8 @@ from lab.cluster import Cluster
 from lab.errors import ApiError
 from lab.lab import Lab
 from lab.rest import Json
-from tests.kube.chaos import FLEET, JOB, Process, free_port, until_done
+from tests.chaos.waiting import free_port, until_done
+from tests.kube.chaos import FLEET, JOB, Process
 from tests.kube.checker import overcommitted
 from tests.kube.world import user_pod
 

@@ -24,10 +24,9 @@ REPLICAS = 4
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0) as lab:
+    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0, first=install_crds) as lab:
         found = lab["test"]
         found.add_nodes([{"group": "big", "count": 2, "gpu": {"count": 2}, "labels": {"dure.dev/pool": "big"}}])
-        install_crds(found)
         robot = {"kind": "User", "name": "robot", "apiGroup": "rbac.authorization.k8s.io"}
         found.apply(role(), binding([robot]), _class("urgent", 1000), _class("patient", 1000, "Never"))
         yield found

@@ -23,9 +23,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0) as lab:
+    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0, first=install_crds) as lab:
         lab["test"].add_nodes([{"group": "big", "count": 2, "gpu": {"count": 4}, "labels": {"dure.dev/pool": "big"}}])
-        install_crds(lab["test"])
         yield lab
 
 

@@ -32,7 +32,7 @@ from lab.lab import Lab
 from lab.rest import Json
 from tests.fixtures.small_world import CATALOGUE, desired, pool, service, training
 from tests.fixtures.small_world import cluster as spec_with
-from tests.kube.world import FixedPlane, until, user_pod
+from tests.kube.world import FixedPlane, install_crds, until, user_pod
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -64,7 +64,9 @@ CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=1.0, audit={"test": AGENT}) as lab:
+    with Lab(
+        ["test"], off={"test": {"kube-scheduler"}}, default_run_s=1.0, audit={"test": AGENT}, first=install_crds
+    ) as lab:
         lab["test"].add_nodes(NODES)
         text = CliRunner().invoke(render, ["agent", "--cluster", "test", "--plane", "http://127.0.0.1:1"]).output
         lab["test"].kubectl("apply", "-f", "-", stdin=text)

@@ -27,9 +27,8 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/dure-search/deployments"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0) as lab:
+    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0, first=install_crds) as lab:
         lab["test"].add_nodes([{"group": "big", "gpu": {"count": 4}, "labels": {"dure.dev/pool": "big"}}])
-        install_crds(lab["test"])
         yield lab["test"]
 
 

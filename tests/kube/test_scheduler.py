@@ -18,7 +18,7 @@ from lab.lab import Lab
 from lab.rest import Json
 from tests.fixtures.small_world import desired, service, training
 from tests.kube.checker import overcommitted
-from tests.kube.world import FixedPlane, member_of, spec_of, until, user_pod
+from tests.kube.world import FixedPlane, install_crds, member_of, spec_of, until, user_pod
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -37,7 +37,7 @@ nodes:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=2.0) as lab:
+    with Lab(["test"], off={"test": {"kube-scheduler"}}, default_run_s=2.0, first=install_crds) as lab:
         lab["test"].add_nodes(NODES)
         text = CliRunner().invoke(render, ["agent", "--cluster", "test", "--plane", "http://127.0.0.1:1"]).output
         lab["test"].kubectl("apply", "-f", "-", stdin=text)

@@ -42,9 +42,10 @@ def engine() -> Iterator[int]:
 
 
 def test_requests_are_read_where_pods_show_them_and_unknown_elsewhere(lab_factory: LabFactory, engine: int) -> None:
-    cluster = lab_factory(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0)["test"]
+    cluster = lab_factory(["test"], off={"test": {"kube-scheduler"}}, default_run_s=100_000.0, first=install_crds)[
+        "test"
+    ]
     cluster.add_nodes([{"group": "big", "count": 1, "gpu": {"count": 8}, "labels": {"dure.dev/pool": "big"}}])
-    install_crds(cluster)
     annotations = {"prometheus.io/scrape": "true", "prometheus.io/port": str(engine)}
     template = {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "e", "image": "none"}]}}
     shown = replace(service("shown", replicas=2), template=json.dumps(template))

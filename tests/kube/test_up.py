@@ -16,7 +16,8 @@ import yaml
 
 from lab.fixtures import LabFactory
 from lab.rest import Json
-from tests.kube.chaos import FLEET, JOB, Process, free_port, until_done
+from tests.chaos.waiting import free_port, until_done
+from tests.kube.chaos import FLEET, JOB, Process
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -16,7 +16,8 @@ from lab.cluster import APISERVER, CONTROLLER_MANAGER, Cluster
 from lab.errors import LabError
 from lab.lab import Lab
 from lab.rest import Json
-from tests.kube.chaos import Process, free_port
+from tests.chaos.waiting import free_port
+from tests.kube.chaos import Process
 
 NODES = "nodes:\n- {group: gpu, count: 2, cpu: 64, memory: 256Gi, gpu: {count: 8}}\n"
 PATIENCE_S = 120.0

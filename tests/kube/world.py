@@ -49,11 +49,13 @@ class FixedPlane:
             raise Temporary("the plane is away")
 
 
-def until(reached: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
+def until(reached: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> float:
+    """Looks again and again at what other processes do; answers how many seconds it took."""
+    began_s = time.monotonic()
     while not reached():
-        assert time.monotonic() < deadline, f"waited {patience_s:.0f} s in vain for {what}"
+        assert time.monotonic() < began_s + patience_s, f"waited {patience_s:.0f} s in vain for {what}"
         time.sleep(0.05)
+    return time.monotonic() - began_s
 
 
 def spec_of(cluster: Cluster, **classes: str) -> ClusterSpec:
@@ -78,6 +80,19 @@ def api_of(cluster: Cluster) -> Api:
 def install_crds(cluster: Cluster) -> None:
     with api_of(cluster) as api:
         install(api)
+
+
+def empty(cluster: Cluster) -> None:
+    """Takes every Placement, pod and node away, so that the next test finds the cluster as new."""
+    api, placements = cluster.api, "/apis/dure.dev/v1alpha1"
+    for one in api.get(f"{placements}/placements")["items"]:
+        meta = one["metadata"]
+        api.delete(f"{placements}/namespaces/{meta['namespace']}/placements/{meta['name']}")
+    until(lambda: not api.get("/apis/batch/v1/jobs")["items"], "no jobs")
+    api.delete("/api/v1/namespaces/default/pods")
+    until(lambda: not api.get("/api/v1/pods")["items"], "no pods")
+    for node in api.get("/api/v1/nodes")["items"]:
+        api.delete(f"/api/v1/nodes/{node['metadata']['name']}")
 
 
 def member_of(cluster: Cluster, spec: ClusterSpec, plane: PlanePort, api: Api | None = None) -> Member:

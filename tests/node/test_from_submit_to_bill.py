@@ -16,7 +16,8 @@ from dure.cli.state import find
 from lab.cluster import Cluster
 from lab.lab import Lab
 from lab.rest import Json
-from tests.kube.chaos import Process, free_port
+from tests.chaos.waiting import free_port
+from tests.kube.chaos import Process
 from tests.kube.test_up import dure
 from tests.kube.world import until
 from tests.lab.objects import has_condition

@@ -47,12 +47,16 @@ CATALOGUE = Catalogue(classes={"plain": PLAIN}, models={})
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
     names = ["a", "b"]
-    with Lab(names, real_nodes=dict.fromkeys(names, 1), off={name: {"kube-scheduler"} for name in names}) as made:
+    with Lab(
+        names,
+        real_nodes=dict.fromkeys(names, 1),
+        off={name: {"kube-scheduler"} for name in names},
+        first=install_crds,
+    ) as made:
         image = images.python(tmp_path, "training", ["numpy"], {"/app": EXAMPLE}, ["/app/train.py"])
         for name in names:
             made[name].real[0].load(image)
             made[name].kubectl("label", "node", "real-0", "dure.dev/pool=here")
-            install_crds(made[name])
         yield made
 
 

@@ -1,8 +1,9 @@
 """Fetching what a document names by URL, without letting it name what only this machine can reach.
 
-Used for prices and carbon, and for whatever else a person writes as an address. The name is resolved here, every
-address it stands for is checked, and the connection goes to the address that was checked: a name that is resolved
-anew between the two cannot lead elsewhere. Redirects are not followed, answers have a largest size, also unpacked.
+Used for prices, carbon and notices, and for whatever else a person writes as an address. The name is resolved here,
+every address it stands for is checked, and the connection goes to the address that was checked: a name that is
+resolved anew between the two cannot lead elsewhere. Redirects are not followed, answers have a largest size, also
+unpacked.
 """
 
 from __future__ import annotations
@@ -48,18 +49,30 @@ def check_address(url: str, *, local: bool = False) -> tuple[str, str]:
         raise InvalidInput(f"this is no address: {error}", where=url[:200]) from error
     if parts.scheme not in ("http", "https") or not host or parts.username is not None:
         raise InvalidInput("this is no address to fetch from", where=url[:200], remedy="Write http(s)://HOST/PATH.")
+    return host, check_host(host, port, where=url, local=local)
+
+
+def check_host(
+    host: str,
+    port: int,
+    *,
+    where: str,
+    local: bool = False,
+    remedy: str = "for one on this machine write local: true.",
+) -> str:
+    """An address that this name stands for, if all of them may be asked; `NotAllowed` else."""
     try:
         found = sorted({str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
     except (OSError, UnicodeError) as error:
-        raise Temporary(f"'{host}' is not found: {error}", where=url) from error
+        raise Temporary(f"'{host}' is not found: {error}", where=where) from error
     refused = [address for address in found if not local and not _public(address)]
     if refused or not found:
         raise NotAllowed(
             f"'{host}' stands for {', '.join(refused) or 'nothing'}, which only this machine can reach",
-            where=url,
-            remedy="Name a public or private address; for one on this machine write local: true.",
+            where=where,
+            remedy=f"Name a public or private address; {remedy}",
         )
-    return host, found[0]
+    return found[0]
 
 
 def _public(address: str) -> bool:

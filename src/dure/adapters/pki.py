@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -20,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from dure.adapters.whole import write_whole
 from dure.model.errors import InvalidInput
 
 AUTHORITY_DAYS = 3650
@@ -33,6 +33,28 @@ SKEW = dt.timedelta(minutes=10)
 class Pair(NamedTuple):
     certificate: Path
     key: Path
+
+
+class Certificates(Protocol):
+    """Where a server gets its certificate from, now and later."""
+
+    def server(self, hosts: Iterable[str]) -> tuple[Pair, bool]:
+        """A certificate for these names and addresses, and whether it is another one than before."""
+
+
+class Given:
+    """A certificate from elsewhere, such as a mounted Secret; whoever made it renews the files."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._pair = Pair(certificate, key)
+        self._seen = self._marks()
+
+    def server(self, hosts: Iterable[str]) -> tuple[Pair, bool]:
+        before, self._seen = self._seen, self._marks()
+        return self._pair, before != self._seen
+
+    def _marks(self) -> tuple[float, ...]:
+        return tuple(path.stat().st_mtime for path in self._pair)
 
 
 class Authority:
@@ -59,8 +81,8 @@ class Authority:
         names = x509.SubjectAlternativeName([_host(host) for host in wanted])
         made = self._sign("dure", key.public_key(), ExtendedKeyUsageOID.SERVER_AUTH, names, moment)
         # The key first: a server that reads between the two finds an old pair or none that fits, and tries again.
-        _write(pair.key, _pem_of(key), 0o600)
-        _write(pair.certificate, made, 0o644)
+        write_whole(pair.key, _pem_of(key), 0o600)
+        write_whole(pair.certificate, made, 0o644)
         return pair, True
 
     def sign_agent(self, request: str, cluster: str, now: dt.datetime | None = None) -> str:
@@ -84,8 +106,8 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .sign(key, hashes.SHA256())
         )
-        _write(self.bundle, b"".join(map(_pem, [certificate, *others])), 0o644)
-        _write(self._key_file, _pem_of(key), 0o600)
+        write_whole(self.bundle, b"".join(map(_pem, [certificate, *others])), 0o644)
+        write_whole(self._key_file, _pem_of(key), 0o600)
 
     def _sign(
         self,
@@ -158,15 +180,6 @@ def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    """Whole or not at all, and never for a moment readable by others."""
-    beside = path.with_suffix(path.suffix + ".new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    beside.replace(path)
 
 
 def _now() -> dt.datetime:

@@ -6,10 +6,11 @@ killed comes back under the same name and need not wait until its own lease has 
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 from pathlib import Path
+
+from dure.adapters.whole import write_whole
 
 
 def fetch_identity(path: Path) -> str:
@@ -18,7 +19,5 @@ def fetch_identity(path: Path) -> str:
     host = "".join(one for one in socket.gethostname().lower() if one.isascii() and (one.isalnum() or one in "-."))
     made = f"{host[:200] or 'agent'}-{secrets.token_hex(4)}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".new")
-    beside.write_text(made + "\n", encoding="ascii")
-    os.replace(beside, path)
+    write_whole(path, f"{made}\n".encode("ascii"))
     return made

@@ -55,6 +55,8 @@ class Agent:
         self._lanes = ThreadPoolExecutor(lanes, "agent-lane") if self._live else None
         self._told: dict[str, tuple[str, Hold]] = {}
         self._unsent: list[Decision] = []
+        self._telling: tuple[Decision, ...] = ()
+        self._told_s: Instant = 0.0
         self._packed = ("", "")
         self._memory = Memory()
         self._tidy = Tidy(catalogue)
@@ -180,9 +182,13 @@ class Agent:
             pools = self._survey.pools(state, warm_models(state))
             self._view = (state.version, pools, self._views.devices(state))
         _, pools, devices = self._view
-        decisions = tuple(self._unsent)
         at_s, answer = self.clock.now(), self._tidy.answer
-        report = Report(self.cluster.name, at_s, state.version, pools, observed, devices, decisions, answer)
+        if not self._telling and self._unsent:
+            # What is told stays as it is until somebody has heard it, so that it can be known again.
+            self._telling, self._told_s = tuple(self._unsent), at_s
+            self._unsent.clear()
+        told = self._telling, answer, self._told_s if self._telling else 0.0
+        report = Report(self.cluster.name, at_s, state.version, pools, observed, devices, *told)
         if not self._news(report):
             return
         try:
@@ -190,7 +196,7 @@ class Agent:
         except Temporary:
             self.plane_away = True
             return
-        self._unsent.clear()
+        self._telling = ()
         self._sent = report
         waiting = {pod.name for pod in state.pods if not pod.node}
         self._told = {pod: told for pod, told in self._told.items() if pod in waiting}

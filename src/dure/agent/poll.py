@@ -5,11 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import structlog
+
 from dure.model.errors import DureError
 from dure.model.units import Seconds
 
 WAIT_S = 25.0
 PAUSE_S = 2.0
+
+_log = structlog.get_logger("dure.agent")
 
 
 class Poller:
@@ -30,7 +34,9 @@ class Poller:
         while not self._stopped.is_set():
             try:
                 news = self._wait_for_news(WAIT_S)
-            except DureError:
+            except Exception as error:
+                if not isinstance(error, DureError):
+                    _log.error("listening to the plane failed, trying again", exc_info=error)
                 self._stopped.wait(PAUSE_S)
                 continue
             if news:

@@ -80,8 +80,16 @@ class Runner:
                 if self._leads():
                     self.turn()
                 pause_s = FIRST_PAUSE_S
-            except DureError as error:
-                _log.warning("cycle failed, trying again", cluster=self.agent.cluster.name, error=str(error))
+            except Exception as error:
+                # Also a fault of ours: a scheduler that has ended helps nobody.
+                unexpected = None if isinstance(error, DureError) else error
+                told = _log.warning if unexpected is None else _log.error
+                told(
+                    "cycle failed, trying again",
+                    cluster=self.agent.cluster.name,
+                    error=str(error),
+                    exc_info=unexpected,
+                )
                 self._stopped.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 self._live.changed.set()

@@ -118,7 +118,7 @@ class AgentStream:
         report = _read(body, Report)
         admission.check_report(report, name)
         with acting(agent(name), "Report"):
-            LocalPlane(self._backend.store).write_report(report)
+            LocalPlane(self._backend.store).write_report(admission.timely(report, self._backend.now()))
 
     def _watch(self, body: bytes, context: Any) -> Iterator[bytes]:
         try:
@@ -174,7 +174,7 @@ def _abort(context: Any, error: DureError) -> None:
 def _read(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.msgpack.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidInput(f"this is no {kind.__name__}: {error}") from error
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dure.adapters.redact import know
+from dure.adapters.whole import create_whole
 from dure.model.errors import InvalidInput, Permanent
 from dure.model.tenant import Role
 from dure.model.who import EVERY, Who
@@ -33,21 +34,23 @@ _SHORTEST_TOKEN = 16
 
 def fetch_token(path: Path) -> str:
     """The token in `path`; made with mode 0600 at the first start. A file that others can read is refused."""
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return know(_read(path))
+        made = not path.exists() and create_whole(path, f"{token}\n".encode("ascii"), 0o600)
     except OSError as error:
         raise Permanent(f"cannot make the token file: {error.strerror}", where=str(path)) from error
-    token = secrets.token_urlsafe(_TOKEN_BYTES)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(token + "\n")
-    return know(token)
+    return know(token if made else _read(path))
+
+
+def _loose(found: os.stat_result) -> bool:
+    """Whether others could read it. A file that somebody else gave to this process's group is as it must be: mounted
+    Secrets of Kubernetes and credentials of systemd belong to root."""
+    return bool(found.st_mode & (0o077 if found.st_uid == os.geteuid() else 0o027))
 
 
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_mode & 0o077:
+        if _loose(path.stat()):
             raise InvalidInput(
                 "the token file can be read by others", where=str(path), remedy=f"Run: chmod 600 {path}"
             )

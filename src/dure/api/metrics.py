@@ -36,22 +36,22 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 class Metrics:
     def __init__(self, pulse: Pulse, store: StorePort | None = None, shares: Shares | None = None) -> None:
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
         self._requests = Counter(
-            "dure_serve_requests_total", "Answered requests.", ("method", "route", "status"), registry=self._registry
+            "dure_serve_requests_total", "Answered requests.", ("method", "route", "status"), registry=self.registry
         )
         self._seconds = Histogram(
-            "dure_serve_request_seconds", "Time to answer.", ("route",), registry=self._registry, buckets=_BUCKETS
+            "dure_serve_request_seconds", "Time to answer.", ("route",), registry=self.registry, buckets=_BUCKETS
         )
         self._counters: dict[tuple[str, str, int], Counter] = {}
         self._timers: dict[str, Histogram] = {}
-        self._registry.register(_FleetCollector(pulse))
-        self._registry.register(NodeCollector(pulse))
+        self.registry.register(_FleetCollector(pulse))
+        self.registry.register(NodeCollector(pulse))
         if store is not None:
             for collector in (ServingCollector, JournalCollector, WeightCollector, RiskCollector):
-                self._registry.register(collector(store))
+                self.registry.register(collector(store))
         if shares is not None:
-            self._registry.register(ShareCollector(shares))
+            self.registry.register(ShareCollector(shares))
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Called for every request, hence the children kept at hand."""
@@ -68,7 +68,7 @@ class Metrics:
         self._timers[route].observe(seconds)
 
     def page(self) -> bytes:
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)
 
 
 def own_page(records: Iterable[WorkloadRecord]) -> bytes:

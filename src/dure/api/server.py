@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ from dure.api.app import App
 from dure.model.errors import Permanent, Temporary
 
 if TYPE_CHECKING:
-    from dure.adapters.pki import Authority
+    from dure.adapters.pki import Certificates
 
 DEFAULT_PORT = 7420
 PORTS_TRIED = 50
@@ -72,10 +72,15 @@ class Server:
     """`start` answers once requests are served; `stop` ends the streams first, then waits for what is under way."""
 
     def __init__(
-        self, app: App, listener: socket.socket, address: Address, authority: Authority | None = None
+        self,
+        app: App,
+        listener: socket.socket,
+        address: Address,
+        certificates: Certificates | None = None,
+        names: Sequence[str] = (),
     ) -> None:
-        """With an `authority` it speaks TLS, with a certificate that is renewed while it runs."""
-        self.address = replace(address, scheme="https") if authority else address
+        """With `certificates` it speaks TLS, also under these `names`; they may be renewed while it runs."""
+        self.address = replace(address, scheme="https") if certificates else address
         self._app = app
         self._listener = listener
         config = uvicorn.Config(
@@ -89,10 +94,11 @@ class Server:
             timeout_graceful_shutdown=GRACE_S,
             h11_max_incomplete_event_size=64 * 1024,
         )
-        if authority is not None:
-            pair, _ = authority.server([address.host])
+        hosts = [address.host, *names]
+        if certificates is not None:
+            pair, _ = certificates.server(hosts)
             config.ssl_certfile, config.ssl_keyfile = str(pair.certificate), str(pair.key)
-        self._uvicorn = _Uvicorn(config, app, partial(_renew, config, authority, address.host))
+        self._uvicorn = _Uvicorn(config, app, partial(_renew, config, certificates, hosts))
         self._thread = threading.Thread(target=self._run, name="dure-api", daemon=True)
 
     def login_url(self) -> str:
@@ -122,12 +128,12 @@ class Server:
             self._uvicorn.ready.set()
 
 
-def _renew(config: uvicorn.Config, authority: Authority | None, host: str) -> None:
+def _renew(config: uvicorn.Config, certificates: Certificates | None, hosts: Sequence[str]) -> None:
     """Connections that come after this are given the new certificate; those that are there go on."""
-    if authority is None or config.ssl is None:
+    if certificates is None or config.ssl is None:
         return
     try:
-        pair, new = authority.server([host])
+        pair, new = certificates.server(hosts)
         if new:
             config.ssl.load_cert_chain(pair.certificate, pair.key)
     except OSError as error:

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+
+PLUGIN = "kubectl-dure"
 
 
 def main() -> None:
-    """Entry point of `dure`: run the command, turn Dure's errors into one message and an exit code."""
+    """Entry point of `dure` and of the kubectl plugin: run the command, turn errors into message and exit code."""
     from dure.cli.root import run
 
-    sys.exit(run(sys.argv[1:]))
+    called = Path(sys.argv[0]).name
+    sys.exit(run(sys.argv[1:], "kubectl dure" if called == PLUGIN else "dure"))

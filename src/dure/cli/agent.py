@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from dure.adapters.whole import write_whole
 from dure.cli.state import state_option
 from dure.model.errors import Temporary
 from dure.model.membership import Membership
@@ -116,19 +116,10 @@ def _credential(redeem: Callable[[str], str], name: str, token: str, state: Path
     """The kept one; else the one that the token buys."""
     kept = state / f"agent-{name}.credential"
     if token and not kept.exists():
-        _keep(kept, redeem(token))
+        write_whole(kept, f"{redeem(token)}\n".encode("ascii"), 0o600)
     if not kept.exists():
         raise click.UsageError(f"this agent has not joined yet; run 'dure cluster join {name}' and give --join TOKEN")
     return kept.read_text(encoding="ascii").strip()
-
-
-def _keep(path: Path, secret: str) -> None:
-    """Whole or not at all, whenever the process is killed."""
-    beside = path.with_suffix(".new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secret + "\n")
-    beside.replace(path)
 
 
 def _membership(plane: PlaneLink, path: Path) -> Membership:
@@ -139,5 +130,5 @@ def _membership(plane: PlaneLink, path: Path) -> Membership:
         if not path.exists():
             raise
         return msgspec.json.decode(path.read_bytes(), type=Membership)
-    path.write_bytes(msgspec.json.encode(found))
+    write_whole(path, msgspec.json.encode(found))
     return found

@@ -14,7 +14,7 @@ import yaml
 
 from dure.files.builtin import instances
 from dure.files.dump import dump_yaml
-from dure.files.params import IMAGE, KUBE_NAME, NODE_IMAGE, URL
+from dure.files.params import IMAGE, KUBE_NAME, NODE_IMAGE, OBJECT_NAME, PLANE_URL, URL
 from dure.manifest.render import PARTS, Setting, render
 from dure.model.errors import InvalidInput
 from dure.model.fleet import ClusterSpec, Fleet
@@ -39,9 +39,10 @@ def command() -> None:
 
 @command.command()
 @click.option("--cluster", type=KUBE_NAME, required=True, help="The cluster's name in the fleet file.")
-@click.option("--plane", type=URL, required=True, help="Address of the plane as the cluster sees it.")
+@click.option("--plane", type=PLANE_URL, required=True, help="Address of the plane as the cluster sees it.")
 @click.option("--image", type=IMAGE, default="dure:latest", show_default=True, help="Image that holds Dure.")
-def agent(cluster: str, plane: str, image: str) -> None:
+@click.option("--ca-secret", type=OBJECT_NAME, help="Secret with the authority (ca.crt) to believe the plane by.")
+def agent(cluster: str, plane: str, image: str, ca_secret: str | None) -> None:
     """Everything an agent needs: custom resources, an account with exactly its rights, the agent itself.
 
     \b
@@ -50,7 +51,8 @@ def agent(cluster: str, plane: str, image: str) -> None:
     """
     from dure.adapters.kube.rbac import manifests
 
-    click.echo(yaml.safe_dump_all(manifests(cluster, plane, image), sort_keys=False), nl=False)
+    made = manifests(cluster, plane, image, ca_secret or "")
+    click.echo(yaml.safe_dump_all(made, sort_keys=False), nl=False)
 
 
 def _options(function: Callable[..., None]) -> Callable[..., None]:
@@ -69,7 +71,7 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--release", default="prometheus", show_default=True, help="Label the operator selects."),
             click.option("--prometheus", type=URL, default="http://prometheus-operated.monitoring.svc:9090",
                          show_default=True),
-            click.option("--plane", type=URL, help="Address of the plane: adds the agent to `all`."),
+            click.option("--plane", type=PLANE_URL, help="Address of the plane: adds the agent to `all`."),
             click.option("--image", type=IMAGE, default="dure:latest", show_default=True, help="Image of the agent."),
             click.option("--diff", is_flag=True, help="Compare with a live cluster instead."),
             click.option("--kubeconfig", type=click.Path(path_type=Path),

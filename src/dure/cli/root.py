@@ -63,9 +63,10 @@ def dure() -> None:
     """
 
 
-def run(args: list[str]) -> int:
+def run(args: list[str], called: str = "dure") -> int:
+    """The exit code of a command line; `called` is what the user typed before it."""
     try:
-        dure.main(args, prog_name="dure", standalone_mode=False)
+        dure.main(args, prog_name=called, standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from dure.adapters.whole import write_whole
 from dure.model.errors import Temporary
 
 
@@ -28,7 +29,7 @@ state_option = click.option(
 
 def write_address(state: Path, url: str, ca: Path | None = None) -> None:
     found = {"url": url, "pid": os.getpid(), **({"ca": str(ca)} if ca else {})}
-    (state / "address.json").write_text(json.dumps(found), encoding="utf-8")
+    write_whole(state / "address.json", json.dumps(found).encode())
 
 
 def remove_address(state: Path) -> None:

@@ -12,11 +12,11 @@ import click
 
 from dure.cli.monitoring import Wanted, monitoring_options, opened, telling
 from dure.cli.state import remove_address, state_option, write_address
-from dure.files.params import SEED, FiniteRange
+from dure.files.params import OBJECT_NAME, SEED, FiniteRange
 
 if TYPE_CHECKING:
     from dure.adapters.oidc import Relying
-    from dure.adapters.pki import Authority
+    from dure.adapters.pki import Authority, Given
     from dure.api.agent_stream import AgentStream
     from dure.plane.desk import Desk
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 @state_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=7420, show_default=True, help="Port; 0 takes any.")
+@click.option(
+    "--name", "names", type=OBJECT_NAME, multiple=True, help="A name under which it is reached; repeatable."
+)
 @click.option(
     "--speed",
     type=FiniteRange(min=0, min_open=True),
@@ -57,6 +60,12 @@ if TYPE_CHECKING:
     "--tls/--no-tls", default=False, help="Speak TLS, with certificates of an authority kept in the state folder."
 )
 @click.option(
+    "--cert",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Speak TLS with this certificate from elsewhere; read again when it was renewed.",
+)
+@click.option("--key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Key of --cert.")
+@click.option(
     "--agent-certs", is_flag=True, help="Agents on the gRPC port need a certificate of that authority. Needs --tls."
 )
 @click.option("--oidc-issuer", envvar="DURE_OIDC_ISSUER", help="Let people sign in with this identity provider.")
@@ -74,6 +83,7 @@ def command(
     state: Path,
     host: str,
     port: int,
+    names: tuple[str, ...],
     speed: float,
     fleet_file: Path | None,
     seed: int,
@@ -83,6 +93,8 @@ def command(
     grpc_cert: Path | None,
     grpc_key: Path | None,
     tls: bool,
+    cert: Path | None,
+    key: Path | None,
     agent_certs: bool,
     oidc_issuer: str | None,
     oidc_client: str | None,
@@ -104,6 +116,7 @@ def command(
       dure up --state ./demo --port 8000 --speed 1
       dure up --store postgresql://dure@localhost/dure
       dure up --tls --grpc-port 7421 --agent-certs
+      dure up --host 0.0.0.0 --name dure.example --cert tls.crt --key tls.key
       dure up --speed 1 --prometheus http://localhost:9090 --scrape http://localhost:9400/metrics
       dure up --fleet fleet.yaml --grpc-port 7421 --grpc-cert plane.crt --grpc-key plane.key
     """
@@ -121,6 +134,7 @@ def command(
     _check_grpc(grpc_port, grpc_cert, grpc_key)
     if agent_certs and not tls:
         raise click.UsageError("--agent-certs needs --tls.")
+    given = _given(cert, key, tls)
     relying = _relying(oidc_issuer, oidc_client, oidc_secret_file, oidc_claim)
     shared = fetch_token(token_file) if token_file else ""
     guard_logs()
@@ -136,7 +150,7 @@ def command(
             live.desk,
             keys,
             pages=pages(),
-            hosts=[host],
+            hosts=[host, *names],
             samples=samples,
             shares=live.shares,
             authority=authority,
@@ -144,8 +158,8 @@ def command(
             admins=admins,
         )
         stack.enter_context(telling(monitoring, live, app.service.pulse.status, state))
-        server = Server(app, *open_socket(host, port), authority)
-        grpc_tls = _grpc_tls(authority, host, grpc_cert, grpc_key, agent_certs)
+        server = Server(app, *open_socket(host, port), given or authority, names)
+        grpc_tls = _grpc_tls(authority, [host, *names], grpc_cert, grpc_key, agent_certs)
         agents = _agent_stream(live.desk, host, grpc_port, grpc_tls)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -200,6 +214,18 @@ def _relying(issuer: str | None, client: str | None, secret: Path | None, claim:
     return Relying(Provider(issuer, client, know(text), claim))
 
 
+def _given(certificate: Path | None, key: Path | None, tls: bool) -> Given | None:
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--cert and --key belong together.")
+    if certificate is None or key is None:
+        return None
+    if tls:
+        raise click.UsageError("--tls makes certificates of its own; leave it out with --cert.")
+    from dure.adapters.pki import Given
+
+    return Given(certificate, key)
+
+
 def _authority(state: Path) -> Authority:
     from dure.adapters.pki import Authority
 
@@ -208,7 +234,7 @@ def _authority(state: Path) -> Authority:
 
 def _grpc_tls(
     authority: Authority | None,
-    host: str,
+    hosts: list[str],
     certificate: Path | None,
     key: Path | None,
     agent_certs: bool,
@@ -217,7 +243,7 @@ def _grpc_tls(
     clients = authority.bundle if authority is not None and agent_certs else None
     if certificate is not None and key is not None:
         return certificate, key, clients
-    return (*authority.server([host])[0], clients) if authority is not None else None
+    return (*authority.server(hosts)[0], clients) if authority is not None else None
 
 
 def _agent_stream(

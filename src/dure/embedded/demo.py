@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from dure.adapters.whole import write_whole
 from dure.embedded.world import EmbeddedWorld
 from dure.model.catalogue import Catalogue
 from dure.model.elastic import ElasticGroup
@@ -46,9 +47,7 @@ def surge_of(name: str, other: str, factor: float, for_s: Seconds) -> Script:
 
 
 def write(state: Path, script: Script) -> None:
-    beside = state / f"{FILE}.new"
-    beside.write_bytes(msgspec.json.encode(script))
-    beside.replace(state / FILE)
+    write_whole(state / FILE, msgspec.json.encode(script))
 
 
 class Stage:

@@ -23,6 +23,7 @@ from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.store import SqlStore, open_store
 from dure.adapters.store.clock import DatabaseClock
 from dure.adapters.tracing import span
+from dure.adapters.whole import write_whole
 from dure.agent.identity import fetch_identity
 from dure.embedded.demo import Stage
 from dure.embedded.members import Members
@@ -86,7 +87,7 @@ class LiveFleet:
             # Real clusters live in real time, and their owner's workloads are all there is.
             speed, saved = 1.0, None
         leash_s = math.inf if self.members.outside else LEASH_S
-        self.clock = ScaledClock(speed, saved.now_s if saved else self._real.now(), leash_s)
+        self.clock = ScaledClock(speed, saved.now_s if saved else self._begin_s(), leash_s)
         self.resumed = saved is not None
         self.fleet, self.catalogue, self.seed = fleet, catalogue, seed
         self.world = EmbeddedWorld(
@@ -127,7 +128,7 @@ class LiveFleet:
         self._thread.join()
         # It may be compiling its policies for the first time, which nobody has to wait for.
         self._sharing.join(SHARE_STOP_S)
-        self._save()
+        self._try_save()
         self.samples.close()
         self.store.close()
 
@@ -146,13 +147,16 @@ class LiveFleet:
                 self.world.step()
         except DureError as error:
             _log.warning("turn failed, trying again", error=str(error))
+        except Exception as error:
+            # A fault of ours; whatever it is, a loop that has ended helps nobody.
+            _log.error("turn failed, trying again", exc_info=error)
 
     def _run(self) -> None:
         next_save_s = self._real.now() + SAVE_S
         while True:
             self.turn()
             if self._real.now() >= next_save_s:
-                self._save()
+                self._try_save()
                 next_save_s = self._real.now() + SAVE_S
             if not self._real.wait(TURN_S):
                 return
@@ -168,14 +172,19 @@ class LiveFleet:
                 if self._real.wait(0.0):
                     _log.warning("shared devices wait for the next turn", error=str(error))
 
+    def _try_save(self) -> None:
+        """A disk that is full or read-only must not end the loop; the store says what it can no longer take."""
+        try:
+            self._save()
+        except (OSError, DureError) as error:
+            _log.warning("the imitated clusters are not saved, trying again", error=str(error))
+
     def _save(self) -> None:
         clusters = {name: cluster.save() for name, cluster in self.world.clusters.items()}
         body = msgspec.msgpack.encode(Saved(self.clock.now(), self._fed_until_s, clusters))
-        beside = self._file.with_suffix(".new")
-        beside.write_bytes(body)
-        beside.replace(self._file)
+        write_whole(self._file, body)
         # Outside of the database on purpose: who alters the log there has not altered this.
-        self._mark.write_bytes(msgspec.json.encode(self.store.audit_mark()))
+        write_whole(self._mark, msgspec.json.encode(self.store.audit_mark()))
 
     def _load(self) -> Saved | None:
         if not self._file.exists():
@@ -188,6 +197,13 @@ class LiveFleet:
                 where=str(self._file),
                 remedy="Move the file away to start with fresh clusters; workloads and history are kept.",
             ) from error
+
+    def _begin_s(self) -> Instant:
+        """Now, or the newest moment on record: where the machine's clock was set back, Dure's own still goes on."""
+        now_s, known_s = self._real.now(), max((one.at_s for one in self.store.list_reports()), default=0.0)
+        if known_s > now_s + 1.0:
+            _log.warning("the clock was set back; going on from the newest record", behind_s=round(known_s - now_s))
+        return max(now_s, known_s)
 
     def _restore(self, saved: Saved) -> None:
         for name, data in saved.clusters.items():

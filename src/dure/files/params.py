@@ -41,15 +41,19 @@ class _Pattern(click.ParamType[str]):
 class _Url(click.ParamType[str]):
     name = "url"
 
+    def __init__(self, *schemes: str) -> None:
+        self._schemes = schemes
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = str(value)
         try:
             parts = urlsplit(text)
-            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+            sound = parts.scheme in self._schemes and bool(parts.hostname) and (parts.port or 1) > 0
         except ValueError:
             sound = False
         if not sound or not text.isprintable() or " " in text:
-            self.fail(f"{text[:80]!r} is no address: write http://HOST:PORT or https://HOST.", param, ctx)
+            forms = " or ".join(f"{scheme}://HOST:PORT" for scheme in self._schemes)
+            self.fail(f"{text[:80]!r} is no address: write {forms}.", param, ctx)
         return text
 
 
@@ -73,4 +77,6 @@ IMAGE = _Pattern(
 MIG_PROFILE = _Pattern(
     "MIG profile", r"([1-9]g\.[0-9]+gb([+.][a-z.]+)?)?", "write it as nvidia-smi does, such as 3g.20gb"
 )
-URL = _Url()
+URL = _Url("http", "https")
+# Agents may poll or hold a stream.
+PLANE_URL = _Url("http", "https", "grpc", "grpcs")

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from dure.adapters.whole import write_whole
 from dure.model.units import Seconds
 from dure.route.durations import Durations, decode, encode
 
@@ -36,9 +37,7 @@ class Memory:
             return
         with self._lock:
             self._unsaved = 0
-            fresh = self._path.with_suffix(".new")
-            fresh.write_bytes(encode(self.durations))
-            os.replace(fresh, self._path)
+            write_whole(self._path, encode(self.durations))
 
 
 def _read(path: Path) -> Durations:

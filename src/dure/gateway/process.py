@@ -93,4 +93,7 @@ class Gateway:
                 self.mover.turn()
             except DureError as error:
                 _log.warning("looking again failed", error=str(error))
+            except Exception as error:
+                # A fault of ours; jobs that wait must still be looked at again.
+                _log.error("looking again failed", exc_info=error)
             self._stopped.wait(self.desk.settings.look_again_s)

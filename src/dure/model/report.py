@@ -77,7 +77,9 @@ class DeviceView(msgspec.Struct, frozen=True, omit_defaults=True):
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """An agent's whole view at one moment, and what it decided since its last report.
 
-    `defrag` is its answer to the newest wish it has heard, for as long as it knows of it.
+    `told_s` is when these decisions were told first: a report that repeats them, because nobody answered, has the
+    same, so that they count once. `defrag` is its answer to the newest wish it has heard, for as long as it knows of
+    it.
     """
 
     cluster: str
@@ -88,3 +90,4 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     devices: tuple[DeviceView, ...] = ()
     decisions: tuple[Decision, ...] = ()
     defrag: DefragAnswer | None = None
+    told_s: Instant = 0.0

@@ -126,7 +126,7 @@ def refresh(
     idle, whole, total = 0, 0, 0
     tag = np.int64(0)
     for d in range(hosts[n, H_FIRST], hosts[n, H_FIRST] + size):
-        code = devs[d, D_CODE]
+        code = np.int64(devs[d, D_CODE])
         idle += idles[typ, code]
         whole += is_whole(code)
         total += value[typ, level, code]

@@ -2,7 +2,7 @@
 
 Called by `eta`. Each sample says how long everybody takes; whoever fits starts, in the order of the queue; in a
 strict queue nobody passes the one in front. Plain Python for small queues, compiled by numba for large ones: the same
-function. O(samples x ends x waiting).
+function. O(samples x ends x waiting) at worst, where most ask for more than becomes free.
 """
 
 from __future__ import annotations
@@ -51,15 +51,20 @@ def compiled() -> Any:
 
 
 def _one(ends, order, held, where, lasts, need, pools, free, now_s, strict, starts):  # type: ignore[no-untyped-def]
-    """One sample. Ends come from two sides: who runs now, sorted, and who was started here, in a heap."""
+    """One sample. Ends come from two sides: who runs now, sorted, and who was started here, in a heap.
+
+    Where anybody may pass, those who wait found no room before; so only the pool that was given back can have some.
+    """
     home = np.full(len(lasts), -1, np.int64)
     started = [(np.inf, -1)]
-    first, following, at_s, over = 0, 0, now_s, False
-    while not over:
-        over = True
-        while first < len(lasts) and home[first] >= 0:
+    first, following, at_s, back = 0, 0, now_s, -1
+    left, least = len(lasts), need.min() if len(need) else 0
+    while left:
+        while home[first] >= 0:
             first += 1
         for j in range(first, len(lasts)):
+            if back >= 0 and not strict and free[back] < least:
+                break
             if home[j] < 0:
                 for pool in pools[j]:
                     if pool >= 0 and free[pool] >= need[j]:
@@ -67,18 +72,18 @@ def _one(ends, order, held, where, lasts, need, pools, free, now_s, strict, star
                         free[pool] -= need[j]
                         starts[j] = at_s
                         heapq.heappush(started, (at_s + lasts[j], j))
+                        left -= 1
                         break
-                over = over and home[j] >= 0
                 if strict and home[j] < 0:
                     break
         if following < len(order) and ends[order[following]] <= started[0][0]:
             one = order[following]
             following += 1
-            at_s = max(at_s, ends[one])
-            free[where[one]] += held[one]
+            at_s, back = max(at_s, ends[one]), where[one]
+            free[back] += held[one]
         else:
             end_s, j = heapq.heappop(started)
             if j < 0:
                 break
-            at_s = max(at_s, end_s)
-            free[home[j]] += need[j]
+            at_s, back = max(at_s, end_s), home[j]
+            free[back] += need[j]

@@ -19,6 +19,7 @@ from dure.model.errors import NotAllowed, NotFound
 from dure.model.fleet import ClusterSpec, Fleet
 from dure.model.membership import Credential, JoinToken, Membership
 from dure.model.report import Report
+from dure.model.units import Instant
 from dure.ports import StorePort
 
 TOKEN_S = 24 * 3600
@@ -55,6 +56,14 @@ def check(store: StorePort, name: str, credential: str) -> None:
 def check_report(report: Report, name: str) -> None:
     if report.cluster != name:
         raise NotAllowed(f"the agent of '{name}' cannot report for '{report.cluster}'")
+
+
+def timely(report: Report, now_s: Instant) -> Report:
+    """As of now at the latest: an agent whose clock is ahead must not seem to have seen what it cannot have.
+
+    A placement that was taken back counts as gone once a later report shows nothing of it.
+    """
+    return report if report.at_s <= now_s else msgspec.structs.replace(report, at_s=now_s)
 
 
 def membership_of(fleet: Fleet, catalogue: Catalogue, name: str) -> Membership:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -129,3 +130,17 @@ def test_sessions_and_codes_end_with_time_and_sessions_survive_a_restart() -> No
     now += max(SESSION_S, CODE_S) + 1
     assert not keys.check_session(session)
     assert not keys.redeem_code(code)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+@pytest.mark.parametrize(("mode", "taken"), [(0o440, True), (0o400, True), (0o444, False), (0o460, False)])
+def test_a_token_that_root_gave_to_the_group_of_a_service_is_taken(tmp_path: Path, mode: int, taken: bool) -> None:
+    path = tmp_path / "token"
+    fetch_token(path)
+    os.chown(path, 65532, 65532)
+    path.chmod(mode)
+    if taken:
+        assert fetch_token(path)
+    else:
+        with pytest.raises(InvalidInput, match="read by others"):
+            fetch_token(path)

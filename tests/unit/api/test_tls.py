@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import ssl
 import stat
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import httpx
 import pytest
 from cryptography import x509
 
-from dure.adapters.pki import Authority, signing_request
+from dure.adapters.pki import Authority, Given, signing_request
 from dure.adapters.plane_link import join, open_link
 from dure.api.agent_stream import AgentStream, Tls
 from dure.api.app import create_app
@@ -55,6 +56,48 @@ def test_the_api_speaks_tls_to_who_trusts_its_authority(secure: Server, authorit
     assert "secure" in login.headers["set-cookie"].lower()
     with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         httpx.get(f"{secure.address.url}/v1/whoami", headers=HEADERS)
+
+
+def test_a_certificate_from_elsewhere_serves_under_its_names(world: SmallWorld, authority: Authority) -> None:
+    pair, _ = authority.server(["dure.example"])
+    names = ("dure.example",)
+    app = create_app(world, Keys(TOKEN), hosts=names)
+    server = Server(app, *open_socket(port=0), Given(*pair), names)
+    server.start()
+    try:
+        url = f"{server.address.url}/v1/whoami"
+        with httpx.Client(verify=trusting(authority), headers=HEADERS) as client:
+            named = client.get(url, headers={"host": "dure.example"}, extensions={"sni_hostname": "dure.example"})
+            assert named.json()["name"] == "owner"
+            assert client.get(url, headers={"host": "other.example"}).status_code == 421
+    finally:
+        server.stop()
+
+
+def test_a_certificate_from_elsewhere_is_read_again_when_its_files_were_renewed(authority: Authority) -> None:
+    pair, _ = authority.server(["dure.example"])
+    given = Given(*pair)
+    assert given.server(["dure.example"]) == (pair, False)
+    later = pair.certificate.stat().st_mtime + 10
+    os.utime(pair.certificate, (later, later))
+    assert given.server(["dure.example"]) == (pair, True)
+    assert given.server(["dure.example"]) == (pair, False)
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--cert", "{crt}"], "--cert and --key belong together"),
+        (["--cert", "{crt}", "--key", "{key}", "--tls"], "leave it out with --cert"),
+    ],
+)
+def test_half_a_certificate_or_two_kinds_of_tls_are_refused(
+    args: list[str], told: str, authority: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair, _ = authority.server(["a"])
+    filled = [word.format(crt=pair.certificate, key=pair.key) for word in args]
+    assert run(["up", "--state", str(tmp_path / "state"), *filled]) == 2
+    assert told in capsys.readouterr().err
 
 
 def test_a_certificate_is_kept_until_a_third_of_its_life_is_left(authority: Authority) -> None:

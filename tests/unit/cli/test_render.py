@@ -39,6 +39,19 @@ def test_with_the_planes_address_the_agent_is_part_of_all() -> None:
     assert list(yaml.safe_load_all(alone)) == made[-len(list(yaml.safe_load_all(alone))) :]
 
 
+def test_an_agent_may_stream_and_believe_an_authority_of_its_own() -> None:
+    options = ["agent", "--cluster", "seoul", "--plane", "grpcs://dure.example:7421", "--ca-secret", "dure-ca"]
+    made = list(yaml.safe_load_all(CliRunner().invoke(command, options).stdout))
+    [agent] = [each["spec"]["template"]["spec"] for each in made if each["kind"] == "Deployment"]
+    [container] = agent["containers"]
+    assert container["args"][-2:] == ["--ca", "/etc/dure/trust/ca.crt"]
+    assert {"name": "authority", "secret": {"secretName": "dure-ca"}} in agent["volumes"]
+    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in agent["volumes"]}
+    wrong = CliRunner().invoke(command, ["agent", "--cluster", "seoul", "--plane", "ftp://dure.example"])
+    assert wrong.exit_code == 2
+    assert "grpcs://HOST:PORT" in wrong.output
+
+
 def test_several_clusters_on_standard_output_would_be_mixed_up() -> None:
     answer = CliRunner().invoke(command, ["all"])
     assert isinstance(answer.exception, InvalidInput)

@@ -46,8 +46,8 @@ def test_half_a_day_balances_to_the_last_millionth() -> None:
 
 
 @pytest.mark.slow
-def test_a_week_balances_to_the_last_millionth() -> None:
-    judge(7.0)
+def test_two_days_balance_to_the_last_millionth() -> None:
+    judge(2.0)
 
 
 def test_a_new_leader_posts_the_time_that_nobody_watched() -> None:

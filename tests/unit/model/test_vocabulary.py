@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from dure.model.answer import Line, line
 from dure.model.bill import Bill
-from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
+from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary, kind_of
+from dure.model.eta import Range
 from dure.model.money import Rates, for_duration, show
+from dure.model.offer import InstanceOffer
+from dure.model.posting import Account, Posting, added
 from dure.model.reason import REMEDIES, Reason, Verdict
 from dure.model.tariff import Capacity, CarbonSeries, Tariff, Weekly
 from dure.model.units import gib, hour_of_week
+from dure.model.workload import Phase
 
 
 def test_a_week_begins_on_monday_at_midnight_utc() -> None:
@@ -31,6 +36,10 @@ def test_money_is_rounded_once_per_stretch() -> None:
     assert for_duration(3_600, 1.0) == 1
     assert show(412_000_000_000) == "412,000"
     assert show(1_500_000, "KRW") == "1.50 KRW"
+    assert show(2_000_000) == "2"
+    assert show(100_400_000) == "100"
+    assert show(99_400_000) == "99.40"
+    assert show(-412_300_000) == "-412"
 
 
 def test_a_bill_adds_costs_and_takes_off_what_is_reused() -> None:
@@ -48,7 +57,11 @@ def test_a_verdict_says_which_two_numbers_clash() -> None:
     verdict = Verdict("seoul-a/h100", Reason.NO_CAPACITY, "40 GiB", "largest free slice in seoul-a is 20 GiB")
     assert verdict.sentence == "needs 40 GiB, largest free slice in seoul-a is 20 GiB"
     assert not verdict.ok
-    assert Verdict("x").ok
+    assert verdict.remedy == REMEDIES[Reason.NO_CAPACITY]
+    assert (Verdict("x").ok, Verdict("x").sentence, Verdict("x").remedy) == (True, "fits", "")
+    assert Verdict("x", Reason.FRAGMENTED).sentence == Reason.FRAGMENTED
+    assert Verdict("x", None, wanted="2 devices", detail="soon").sentence == "2 devices; soon"
+    assert line(verdict) == Line("seoul-a/h100", verdict.sentence, Reason.NO_CAPACITY, verdict.remedy)
 
 
 def test_a_tariff_by_the_hour_of_the_week() -> None:
@@ -58,6 +71,8 @@ def test_a_tariff_by_the_hour_of_the_week() -> None:
     assert night.at(1_767_571_200 + 8 * 3600) == 2
     assert tariff.capacities == (Capacity.ON_DEMAND, Capacity.SPOT)
     assert tariff.per_hour(Capacity.OWNED) is None
+    assert tariff.per_hour(Capacity.SPOT) == Weekly((1,))
+    assert Weekly((7,)).at(1_767_571_200 + 9 * 3600) == 7
 
 
 def test_unknown_carbon_is_none_and_never_zero() -> None:
@@ -70,6 +85,45 @@ def test_unknown_carbon_is_none_and_never_zero() -> None:
 def test_memory_is_shown_in_gib() -> None:
     assert gib(18_432) == "18 GiB"
     assert gib(4_864) == "4.75 GiB"
+
+
+def test_an_error_says_where_what_and_what_to_do() -> None:
+    error = InvalidInput("no such class", where="fleet.yaml:3", remedy="Did you mean 't4'?")
+    assert str(error) == "fleet.yaml:3: no such class\n  Did you mean 't4'?"
+    assert str(InvalidInput("no such class")) == "no such class"
+    assert error.args == ("no such class",)
+
+
+def test_a_status_of_http_stands_for_one_kind_of_error() -> None:
+    assert [kind_of(status) for status in (400, 401, 404, 409, 429)] == [
+        InvalidInput, NotAllowed, NotFound, Conflict, Temporary,
+    ]  # fmt: skip
+    assert (kind_of(418), kind_of(418, Temporary)) == (Permanent, Temporary)
+
+
+def test_two_postings_of_one_key_add_up_in_every_figure() -> None:
+    one = Posting(
+        1, "c", "p", Account.PAID, micros=1, carbon_mg=2, device_ms=3_600_000_000, energy_mwh=4, unknown_mwh=5
+    )
+    both = added(one, one)
+    assert (both.micros, both.carbon_mg, both.energy_mwh, both.unknown_mwh) == (2, 4, 8, 10)
+    assert (both.device_hours, both.key) == (2.0, one.key)
+
+
+def test_half_of_all_cases_lie_in_the_inner_range() -> None:
+    found = Range(1.0, 2.0, 3.0, 4.0, 5.0)
+    assert [found.holds_half(at) for at in (1.9, 2.0, 4.0, 4.1)] == [False, True, True, False]
+    assert [found.holds(at) for at in (0.9, 1.0, 5.0, 5.1)] == [False, True, True, False]
+
+
+def test_an_instance_type_has_a_family_and_a_size() -> None:
+    offer = InstanceOffer("g5.xlarge", "a10g", "A10G", 1, 4, 16, 1_006_000)
+    assert (offer.family, offer.size) == ("g5", "xlarge")
+
+
+def test_phases_that_wait_or_ended_are_told_apart_from_those_that_run() -> None:
+    assert {phase for phase in Phase if phase.waits} == {Phase.PENDING, Phase.HELD}
+    assert {phase for phase in Phase if phase.ended} == {Phase.DONE, Phase.FAILED, Phase.CANCELLED}
 
 
 def test_exit_codes_are_those_of_the_table() -> None:

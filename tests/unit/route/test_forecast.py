@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dure.model.errors import InvalidInput
 from dure.route.amounts import milli
-from dure.route.forecast import NEVER, forecast, insert, without
-from dure.route.situation import Lane, Running, Waiting
+from dure.route.forecast import NEVER, forecast, insert, span_of, without
+from dure.route.situation import Lane, Order, Running, Waiting
 
 ONE = {"slot": 1000}
 
@@ -48,6 +48,23 @@ def test_the_quota_is_never_exceeded(jobs: list[tuple[int, int]]) -> None:
     for at in {span.start_s for span in spans.values()}:
         held = [job for job in waiting if spans[job.name].start_s <= at < spans[job.name].finish_s]
         assert sum(job.demand["cpu"] for job in held) <= 4000
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.sampled_from([1.0, 2.0])), max_size=3),
+    st.lists(st.integers(1, 90), max_size=8),
+    st.integers(0, 9),
+    st.tuples(st.sampled_from([0.0, 4.0]), st.integers(0, 5), st.sampled_from([1.0, 1.5])),
+)
+def test_who_would_enter_is_told_what_the_whole_queue_would_show(
+    busy: list[tuple[int, float]], runs: list[int], place: int, slow: tuple[float, int, float]
+) -> None:
+    running = tuple(Running(f"r{n}", ONE, 10.0 + end, pace) for n, (end, pace) in enumerate(busy))
+    waiting = tuple(Waiting(f"w{n}", ONE, float(run), float(n)) for n, run in enumerate(runs))
+    lane = Lane("q", {"slot": 3000}, running, waiting, *slow)
+    job = Waiting("new", ONE, 7.0, place - 0.5)
+    told, shown = span_of(lane, job, 10.0), forecast(insert(lane, job), 10.0)["new"]
+    assert (told.start_s, told.finish_s) == pytest.approx((shown.start_s, shown.finish_s))
 
 
 def test_a_small_job_passes_one_that_does_not_fit() -> None:
@@ -94,3 +111,21 @@ def test_quantities_are_read_like_kubernetes_does(text: object, value: int) -> N
 def test_nonsense_is_no_quantity(text: object) -> None:
     with pytest.raises(InvalidInput, match="not a quantity"):
         milli(text)
+
+
+def test_a_queue_put_in_order_serves_priority_then_the_longest_then_who_came_later() -> None:
+    jobs = {
+        "late": Waiting("late", ONE, 99.0, 60.0),
+        "later": Waiting("later", ONE, 99.0, 61.0),
+        "short": Waiting("short", ONE, 5.0, 1.0),
+        "long": Waiting("long", ONE, 50.0, 2.0),
+        "urgent": Waiting("urgent", ONE, 1.0, 70.0, priority=5),
+    }
+
+    def served(lane: Lane) -> list[str]:
+        return sorted(jobs, key=lambda name: lane.rank(jobs[name]))
+
+    sorted_at_50 = Lane("q", {}, order=Order.LONGEST_FIRST, sorted_s=50.0)
+    assert served(sorted_at_50) == ["urgent", "long", "short", "late", "later"]
+    assert served(Lane("q", {}, order=Order.LONGEST_FIRST)) == ["urgent", "late", "later", "long", "short"]
+    assert served(Lane("q", {})) == ["urgent", "short", "long", "late", "later"]

@@ -49,6 +49,11 @@ def test_declared_alternatives_start_at_home_and_inherit_the_estimate() -> None:
     assert ways[1].estimate_s == 100.0
 
 
+def test_the_first_class_may_leave_out_the_queue_that_the_job_names() -> None:
+    ways = ways_of(job(annotations={ACCEPTS: "[{class: t4}, {class: cpu, queue: user-cpu}]"}), LIGHT)
+    assert [(way.class_name, way.queue) for way in ways] == [("t4", "user-gpu"), ("cpu", "user-cpu")]
+
+
 @pytest.mark.parametrize(
     "declared",
     [
@@ -59,6 +64,8 @@ def test_declared_alternatives_start_at_home_and_inherit_the_estimate() -> None:
         "[{class: t4, speed: 0}]",
         "[{class: t4, speeed: 1}]",
         "[{class: a}, {class: b}]",
+        "[{class: t4, estimate: 0}]",
+        "[{class: t4, estimate: soon}]",
     ],
 )
 def test_wrong_alternatives_are_refused_with_their_place(declared: str) -> None:

@@ -34,7 +34,7 @@ def test_the_published_rule_wants_room_for_the_cpu_request() -> None:
     seen = situation(gpu_waiting=10)
     full = Figures("cpu", {CPU: 3999}, 0, 0)
     choice = seed.choose(light(), replace(seen, figures={**seen.figures, "cpu": full}))
-    assert choice.rule == "seed-no-room"
+    assert (choice.rule, choice.because) == ("seed-no-room", "3.999 cpu free, 4 asked")
 
 
 def test_the_published_rule_leaves_heavy_jobs_alone() -> None:
@@ -46,6 +46,7 @@ def test_earliest_finish_stays_while_the_gpu_is_sooner() -> None:
     assert (choice.index, choice.rule) == (0, "home-is-first")
     assert choice.eta_s is not None
     assert choice.eta_s < 100 + 90
+    assert choice.because.endswith(f"ends in {choice.eta_s - 100:.0f} s in user-gpu")
 
 
 def test_earliest_finish_leaves_a_long_queue_and_says_by_how_much() -> None:
@@ -60,6 +61,26 @@ def test_earliest_finish_does_not_leave_for_a_gain_that_is_too_small() -> None:
     home = earliest_finish.choose(light(), seen).offers[0].finish_s
     assert home is not None
     assert earliest_finish.choose(light(run_cpu=home - 100 - 0.1), seen).rule == "gain-too-small"
+
+
+def test_a_job_that_slows_its_neighbours_is_reckoned_to_end_with_the_last_of_them() -> None:
+    seen = situation(gpu_waiting=20, cpu_running=2)
+    calm = earliest_finish.offer(light(), light().alternatives[1], seen)
+    quiet_for_two = replace(seen.lanes["cpu"], quiet=2, slowdown=2.0)
+    slowed = earliest_finish.offer(
+        light(run_cpu=10.0), light(run_cpu=10.0).alternatives[1], replace(seen, lanes={"cpu": quiet_for_two})
+    )
+    assert calm.finish_s == 190.0
+    assert slowed.finish_s == 100 + 2 * (150 - 100)
+
+
+def test_a_job_that_ends_late_at_home_leaves_only_for_a_share_of_that() -> None:
+    seen = situation(gpu_waiting=20)
+    home = earliest_finish.choose(light(), seen).offers[0].finish_s
+    assert home is not None
+    half = light(run_cpu=(home - 100) * 0.6)
+    assert earliest_finish.choose(half, seen, earliest_finish.Settings(gain=0.5)).rule == "gain-too-small"
+    assert earliest_finish.choose(half, seen, earliest_finish.Settings(gain=0.3)).rule == "ends-first"
 
 
 def test_earliest_finish_skips_a_stopped_queue_and_tells_why() -> None:
@@ -87,6 +108,13 @@ def test_the_chain_takes_the_best_class_while_it_is_quick_enough() -> None:
     choice = chain.choose(job, seen, chain.Settings(patience_s=90.0))
     assert job.alternatives[choice.index].class_name == "h100-80gb"
     assert chain.choose(job, seen, chain.Settings(patience_s=10.0)).index == 0
+
+
+def test_the_chain_leaves_a_job_at_home_that_nobody_can_take() -> None:
+    job, seen = chained("t4", "cpu")
+    stopped = {name: replace(one, active=False) for name, one in seen.figures.items()}
+    choice = chain.choose(job, replace(seen, figures=stopped))
+    assert (choice.index, choice.rule, len(choice.offers)) == (0, "nowhere-fits", 2)
 
 
 def test_the_chain_weighs_money_and_carbon_on_request() -> None:

@@ -35,3 +35,10 @@ def test_it_moves_only_so_often_and_only_for_a_gain() -> None:
     assert rechoose.plan((job,), seen, CARBON, Settings(most_moves=3)).moves == ()
     seen, job = waiting_job()
     assert rechoose.plan((job,), seen, CARBON, Settings(gain_s=1e12)).moves == ()
+
+
+def test_one_that_stays_does_not_keep_those_behind_it() -> None:
+    seen, job = waiting_job()
+    tired = replace(job, name="tired", moves=3, created_s=1.0)
+    [move] = rechoose.plan((tired, job), seen, CARBON, Settings(most_moves=3)).moves
+    assert move.job == job.name

@@ -13,6 +13,7 @@ from dure.route.backlog import Backlog
 from dure.route.forecast import crowding, forecast
 from dure.route.reroute import Settings, plan
 from dure.route.situation import Figures, Lane, Order, Running, Situation, Waiting
+from dure.route.stayed import Stayed
 from tests.unit.route.situations import CPU, FOUR_CPU, ONE_GPU, light, situation
 
 
@@ -43,6 +44,12 @@ def test_a_job_that_moved_often_stays() -> None:
     seen, jobs = with_light(8)
     tired = tuple(replace(job, moves=3) for job in jobs)  # type: ignore[type-var]
     assert plan(tired, seen, Settings(most_moves=3)).moves == ()  # type: ignore[arg-type]
+
+
+def test_a_search_without_effort_left_moves_nobody() -> None:
+    seen, jobs = with_light(8)
+    assert plan(jobs, seen, Settings(effort=40)).moves != plan(jobs, seen).moves  # type: ignore[arg-type]
+    assert plan(jobs, seen, Settings(effort=-1)).moves == ()  # type: ignore[arg-type]
 
 
 def test_nothing_moves_to_a_queue_that_is_stopped() -> None:
@@ -78,6 +85,58 @@ def test_the_order_stays_where_it_gains_nothing_or_is_not_ours() -> None:
 def test_a_queue_comes_back_to_first_come_when_the_other_order_gains_nothing_any_more() -> None:
     seen = one_lane((5.0, 5.0, 5.0), orderable=True, order=Order.LONGEST_FIRST)
     assert plan((), seen).orders == {"gpu": Order.FIRST_COME}
+
+
+def test_a_queue_in_order_is_sorted_again_only_for_who_came_later() -> None:
+    seen = one_lane((5.0, 5.0, 20.0), orderable=True, order=Order.LONGEST_FIRST)
+
+    def orders(sorted_s: float) -> dict[str, Order]:
+        lane = replace(seen.lanes["gpu"], sorted_s=sorted_s)
+        return dict(plan((), replace(seen, lanes={"gpu": lane})).orders)
+
+    assert orders(sorted_s=2.0) == {}, "the last one came at 2 s"
+    assert orders(sorted_s=1.5) == {"gpu": Order.LONGEST_FIRST}
+
+
+def test_a_guest_moves_only_where_those_who_name_the_queue_keep_their_time() -> None:
+    seen, jobs = with_light(8)
+    guests = tuple(replace(job, origin="gpu") for job in jobs)  # type: ignore[type-var]
+    assert plan(guests, seen).moves != ()  # type: ignore[arg-type]
+    busy = replace(seen.lanes["cpu"], stayed=Stayed((100.0,) * 6, 100.0, work_s=500.0))
+    assert plan(guests, replace(seen, lanes={**seen.lanes, "cpu": busy})).moves == ()  # type: ignore[arg-type]
+
+
+def test_one_queue_that_falls_behind_is_enough_to_keep_the_order() -> None:
+    def lane(name: str, stayed: Stayed) -> Lane:
+        waiting = tuple(
+            Waiting(f"{name}{n}", {"slot": 1000}, run, float(n)) for n, run in enumerate((5.0, 5.0, 20.0))
+        )
+        return Lane(name, {"slot": 2000}, (), waiting, orderable=True, stayed=stayed)
+
+    def orders(second: Stayed) -> dict[str, Order]:
+        lanes = {"a": lane("a", Stayed((10.0, 25.0), 0.0)), "b": lane("b", second)}
+        figures = {name: Figures(name, {"slot": 2000}) for name in lanes}
+        return dict(plan((), Situation(0.0, lanes, figures)).orders)
+
+    assert set(orders(Stayed((10.0, 25.0), 0.0))) == {"a", "b"}
+    assert orders(Stayed((5.0, 25.0), 0.0)) == {}
+
+
+def test_jobs_that_slow_each_other_down_fall_behind_sooner() -> None:
+    waiting = tuple(Waiting(f"w{n}", {"slot": 1000}, 10.0, float(n)) for n in range(2))
+    lane = Lane("q", {"slot": 2000}, (), waiting, 0.0, 1, 1.5, stayed=Stayed((10.0, 10.0), 0.0))
+    crowded = Backlog(Situation(0.0, {"q": lane}, {}), ())
+    calm = Backlog(Situation(0.0, {"q": replace(lane, slowdown=1.0)}, {}), ())
+    assert calm.behind_s("q", waiting, 0.0) == 0.0
+    assert crowded.behind_s("q", waiting, 0.0) == pytest.approx(5.0)
+
+
+def test_a_queue_of_unlike_jobs_is_done_with_its_last() -> None:
+    waiting = (Waiting("wide", {"slot": 2000}, 3.0, 1.0), Waiting("thin", {"slot": 1000}, 30.0, 2.0))
+    lane = Lane("q", {"slot": 2000}, (Running("r", {"slot": 2000}, 15.0),), waiting)
+    backlog = Backlog(Situation(10.0, {"q": lane}, {}), ())
+    assert backlog.done_s("q", waiting) == 48.0
+    assert backlog.done_s("q", ()) == 15.0
 
 
 def test_two_jobs_change_places_when_neither_alone_would_help() -> None:

@@ -54,6 +54,11 @@ def test_it_knows_when_it_was_last_idle_and_what_came_since() -> None:
     assert (later.free_s, later.since_s, later.work_s) == ((30.0, 44.0), 40.0, 2.0)
 
 
+def test_it_was_not_idle_while_one_slot_was_busy() -> None:
+    stayed = Stayed((0.0, 5.0, 50.0), 0.0, 20.0).entered(6.0, 10.0)
+    assert (stayed.free_s, stayed.since_s, stayed.work_s) == ((5.0, 16.0, 50.0), 0.0, 22.0)
+
+
 def test_it_begins_with_what_runs_and_waits() -> None:
     assert begun(3, 10.0, [15.0, 5.0], [7.0, 1.0]).free_s == (11.0, 15.0, 17.0)
 

@@ -16,6 +16,21 @@ ACCOUNT = lease.NAME
 IMAGE = "dure:latest"
 REPLICAS = 2
 RBAC = "rbac.authorization.k8s.io"
+STATE = "/var/lib/dure"
+TRUST = "/etc/dure/trust"
+# Of the pod and of the container; the plane in the chart has the same.
+NOBODY: Json = {
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "runAsGroup": 65532,
+    "fsGroup": 65532,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONFINED: Json = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 _HOME = {"name": ACCOUNT, "namespace": NAMESPACE}
 
 _READ = ["get", "list", "watch"]
@@ -76,7 +91,8 @@ def readers() -> Json:
     }
 
 
-def manifests(cluster: str, plane: str, image: str = IMAGE) -> list[Json]:
+def manifests(cluster: str, plane: str, image: str = IMAGE, authority: str = "") -> list[Json]:
+    """`authority` is a Secret with the certificate (`ca.crt`) to believe the plane by."""
     subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
@@ -88,7 +104,7 @@ def manifests(cluster: str, plane: str, image: str = IMAGE) -> list[Json]:
         home_binding([subject]),
         readers(),
         *lease.fence(),
-        _deployment(cluster, plane, image),
+        _deployment(cluster, plane, image, authority),
     ]
 
 
@@ -110,17 +126,23 @@ def _binding(kind: str, metadata: Json, subjects: list[Json]) -> Json:
     }
 
 
-def _deployment(cluster: str, plane: str, image: str) -> Json:
+def _deployment(cluster: str, plane: str, image: str, authority: str) -> Json:
     """Two agents, of which the Lease lets one act. Their state, a name, may die with them."""
+    believed = [{"name": "authority", "secret": {"secretName": authority}}] if authority else []
     container = {
         "name": "agent",
         "image": image,
         "args": [
             "agent", "--cluster", cluster, "--plane", plane,
-            "--secret", f"{NAMESPACE}/{ACCOUNT}", "--state", "/var/lib/dure",
+            "--secret", f"{NAMESPACE}/{ACCOUNT}", "--state", STATE,
+            *(["--ca", f"{TRUST}/ca.crt"] if authority else []),
         ],
-        "volumeMounts": [{"name": "state", "mountPath": "/var/lib/dure"}],
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [
+            {"name": "state", "mountPath": STATE},
+            {"name": "scratch", "mountPath": "/tmp"},
+            *({"name": each["name"], "mountPath": TRUST, "readOnly": True} for each in believed),
+        ],
+        "securityContext": CONFINED,
     }  # fmt: skip
     labels = {"app.kubernetes.io/name": ACCOUNT}
     apart = {
@@ -138,10 +160,10 @@ def _deployment(cluster: str, plane: str, image: str) -> Json:
                 "metadata": {"labels": labels},
                 "spec": {
                     "serviceAccountName": ACCOUNT,
-                    "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "fsGroup": 65532},
+                    "securityContext": NOBODY,
                     "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [apart]}},
                     "containers": [container],
-                    "volumes": [{"name": "state", "emptyDir": {}}],
+                    "volumes": [{"name": "state", "emptyDir": {}}, {"name": "scratch", "emptyDir": {}}, *believed],
                 },
             },
         },

@@ -162,8 +162,10 @@ class MemoryStore:
         if known is not None and known.at_s > report.at_s:
             return
         self._reports[report.cluster] = msgspec.structs.replace(report, decisions=())
+        repeated = known is not None and report.told_s > 0 and known.told_s == report.told_s
         entries = [
-            JournalEntry(0, report.at_s, report.version, one, cluster=report.cluster) for one in report.decisions
+            JournalEntry(0, report.at_s, report.version, one, cluster=report.cluster)
+            for one in (() if repeated else report.decisions)
         ]
         self._append([msgspec.structs.replace(one, tenant=self._owner(one.workload)) for one in entries], ())
 

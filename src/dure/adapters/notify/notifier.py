@@ -15,7 +15,7 @@ import structlog
 
 from dure.adapters.notify.channels import Channel
 from dure.adapters.notify.outbox import Outbox, Waiting, backoff_s
-from dure.model.errors import DureError, Permanent
+from dure.model.errors import DureError, NotAllowed, Permanent
 from dure.model.units import DAY_S, HOUR_S, Instant, Seconds
 from dure.watch.notices import Letter, Notice, Silence, grouped
 
@@ -95,7 +95,7 @@ class Notifier:
         try:
             channel.deliver(waiting.letter)
         except DureError as error:
-            if isinstance(error, Permanent) or now_s - waiting.since_s >= GIVE_UP_S:
+            if isinstance(error, (Permanent, NotAllowed)) or now_s - waiting.since_s >= GIVE_UP_S:
                 _log.error("a notice is given up", channel=channel.name, title=waiting.letter.title, error=str(error))
                 self._outbox.delivered(waiting.number)
                 return True

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from sqlalchemy import Engine, text
-from sqlalchemy.exc import DBAPIError
 
-from dure.model.errors import Temporary
+from dure.adapters.store.trouble import translated
 from dure.model.units import Instant
 
 
@@ -16,8 +15,5 @@ class DatabaseClock:
         self._engine = engine.execution_options(reads=True)
 
     def now(self) -> Instant:
-        try:
-            with self._engine.connect() as db:
-                return float(db.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
-        except DBAPIError as error:
-            raise Temporary(f"the database does not answer: {error.orig}") from error
+        with translated(), self._engine.connect() as db:
+            return float(db.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, inspect, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from dure.adapters.redact import redact
 from dure.adapters.store import audit
 from dure.adapters.store.sql import SqlStore
-from dure.model.errors import InvalidInput, Permanent, Temporary
+from dure.adapters.store.trouble import translated
+from dure.model.errors import DureError, InvalidInput, Permanent
 
 HEAD = "0003"
 # A process that is stopped in the middle of a transaction holds its locks; so long, then the server takes them away.
@@ -22,15 +23,16 @@ def open_store(url: str) -> SqlStore:
     """`sqlite:////var/lib/dure/dure.db` or `postgresql://user@host/db`; the schema is migrated when it is older."""
     engine = _engine(url)
     try:
-        _migrate(engine)
-        with engine.begin() as connection:
-            audit.begin(connection)
-    except DBAPIError as error:
+        with translated():
+            _migrate(engine)
+            with engine.begin() as connection:
+                audit.begin(connection)
+    except DureError as error:
         engine.dispose()
-        raise Temporary(
-            f"the database does not answer: {error.orig}",
-            where=_shown(engine),
-            remedy="Check that it runs, then retry.",
+        raise type(error)(
+            error.message,
+            where=error.where or _shown(engine),
+            remedy=error.remedy or "Check that the database runs, then retry.",
         ) from error
     return SqlStore(engine)
 

@@ -25,9 +25,13 @@ class Freshness:
         self._lock = threading.Lock()
         self._records: dict[str, tuple[int, WorkloadRecord]] = {}
 
-    def version(self) -> int:
-        with self._lock:
-            (version,) = self._watcher.execute("PRAGMA data_version").fetchone()
+    def version(self) -> int | None:
+        """None when the disk does not let it look; then nothing is known to be fresh."""
+        try:
+            with self._lock:
+                (version,) = self._watcher.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error:
+            return None
         assert isinstance(version, int)
         return version
 

@@ -27,6 +27,16 @@ DECODERS: Mapping[Any, msgspec.json.Decoder[Any]] = {
 _DECISION: msgspec.json.Decoder[Decision] = msgspec.json.Decoder(Decision)
 
 
+class _Told(msgspec.Struct):
+    told_s: float = 0.0
+
+
+def new_decisions(report: Report, before: bytes) -> tuple[Decision, ...]:
+    """What a report tells that the one before it has not told already; its sender may not have heard the answer."""
+    repeated = report.told_s > 0 and msgspec.json.decode(before, type=_Told).told_s == report.told_s
+    return () if repeated else report.decisions
+
+
 def record_row(record: WorkloadRecord) -> dict[str, object]:
     return {
         "uid": record.uid,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from sqlalchemy import Connection, Engine, Select, func, select
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from dure.adapters.acting import who_acts
 from dure.adapters.store import audit
@@ -26,6 +25,7 @@ from dure.adapters.store.rows import (
     entry_of,
     entry_row,
     event_of,
+    new_decisions,
     posting_of,
     posting_rows,
     record_of,
@@ -33,9 +33,10 @@ from dure.adapters.store.rows import (
     status_row,
     upsert,
 )
+from dure.adapters.store.trouble import translated
 from dure.model.audit import AuditLine, Fact, Finding, Mark
 from dure.model.decision import JournalEntry
-from dure.model.errors import Conflict, DureError, NotFound, Permanent, Temporary
+from dure.model.errors import Conflict, NotFound
 from dure.model.event import Event
 from dure.model.policy import Policy
 from dure.model.posting import Posting
@@ -88,7 +89,7 @@ class SqlStore:
         if getattr(self._joined, "connection", None) is not None:
             yield
             return
-        with _translated(), self.engine.begin() as connection:
+        with translated(), self.engine.begin() as connection:
             audit.lock(connection)
             self._joined.connection = connection
             try:
@@ -135,9 +136,9 @@ class SqlStore:
         return record
 
     def fetch_workload(self, name: str) -> WorkloadRecord:
-        if self._fresh is None:
+        version = self._fresh.version() if self._fresh is not None else None
+        if self._fresh is None or version is None:
             return self._read_workload(name)
-        version = self._fresh.version()
         record = self._fresh.recall(name, version)
         if record is None:
             record = self._read_workload(name)
@@ -258,15 +259,16 @@ class SqlStore:
 
     def write_report(self, report: Report) -> None:
         with self._write() as db:
-            known = db.execute(select(t.reports.c.at_s).where(t.reports.c.cluster == report.cluster)).scalar()
-            if known is not None and known > report.at_s:
+            query = select(t.reports.c.at_s, t.reports.c.body).where(t.reports.c.cluster == report.cluster)
+            known = db.execute(query).one_or_none()
+            if known is not None and known.at_s > report.at_s:
                 return
             body = encode(msgspec.structs.replace(report, decisions=()))
             row = {"cluster": report.cluster, "at_s": report.at_s, "body": body}
             upsert(db, t.reports, row, ("cluster",))
             entries = [
                 JournalEntry(0, report.at_s, report.version, decision, cluster=report.cluster)
-                for decision in report.decisions
+                for decision in new_decisions(report, known.body if known is not None else b"{}")
             ]
             owners = self._owners(db, {entry.workload for entry in entries})
             decided = [msgspec.structs.replace(one, tenant=owners.get(one.workload, "")) for one in entries]
@@ -365,7 +367,7 @@ class SqlStore:
         if joined is not None:
             yield joined
             return
-        with _translated(), self._reader.connect() as connection:
+        with translated(), self._reader.connect() as connection:
             yield connection
 
     @contextmanager
@@ -373,10 +375,10 @@ class SqlStore:
         """A transaction of its own, or a step of the one that `together` has opened in this thread."""
         joined: Connection | None = getattr(self._joined, "connection", None)
         if joined is not None:
-            with _translated(), joined.begin_nested():
+            with translated(), joined.begin_nested():
                 yield joined
             return
-        with _translated(), self.engine.begin() as connection:
+        with translated(), self.engine.begin() as connection:
             if audited:
                 audit.lock(connection)
             yield connection
@@ -429,20 +431,3 @@ def _set(db: Connection, name: str, value: str) -> None:
 
 def _ordered(query: Select[tuple[object, ...]], seq: object, newest: bool) -> Select[tuple[object, ...]]:
     return query.order_by(seq.desc() if newest else seq)  # type: ignore[attr-defined, arg-type]
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Database errors in Dure's words: broken uniqueness, try again later, or never."""
-    try:
-        yield
-    except DureError:
-        raise
-    except IntegrityError as error:
-        raise Conflict(f"already there: {error.orig}") from error
-    except OperationalError as error:
-        raise Temporary(f"the database does not take it now: {error.orig}") from error
-    except DBAPIError as error:
-        if error.connection_invalidated:
-            raise Temporary(f"the database has ended the connection: {error.orig}") from error
-        raise Permanent(f"the database refused: {error.orig}") from error

@@ -108,7 +108,8 @@ async def fetch_wish(request: Request[Any, Any, Any], name: Name) -> Response[De
 @post("/v1/agents/{name:str}/report", tags=["agents"], status_code=204)
 async def write_report(request: Request[Any, Any, Any], name: Name) -> None:
     """The agent's whole view of its cluster; an older one than the one there is ignored."""
-    store = service_of(request).backend.store
+    backend = service_of(request).backend
+    store = backend.store
     await asyncio.to_thread(admission.check, store, name, _secret(request))
     try:
         report = msgspec.json.decode(await request.body(), type=Report)
@@ -116,7 +117,7 @@ async def write_report(request: Request[Any, Any, Any], name: Name) -> None:
         raise InvalidInput(f"this is not a report: {error}") from error
     admission.check_report(report, name)
     with acting(agent(name), "Report"):
-        await asyncio.to_thread(LocalPlane(store).write_report, report)
+        await asyncio.to_thread(LocalPlane(store).write_report, admission.timely(report, backend.now()))
 
 
 def _secret(request: Request[Any, Any, Any]) -> str:

@@ -21,7 +21,7 @@ class Hook(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/hook"
+        return f"local+http://127.0.0.1:{self.server_port}/hook"
 
 
 class _HookHandler(BaseHTTPRequestHandler):
@@ -50,7 +50,7 @@ class Post(socketserver.ThreadingTCPServer):
 
     @property
     def address(self) -> str:
-        return f"smtp://127.0.0.1:{self.server_address[1]}/ops@example.org?from=dure@example.org"
+        return f"local+smtp://127.0.0.1:{self.server_address[1]}/ops@example.org?from=dure@example.org"
 
 
 class _PostHandler(socketserver.StreamRequestHandler):

@@ -14,7 +14,7 @@ from dure.adapters.notify.channels import channel_of
 from dure.adapters.notify.notifier import GATHER_S, GIVE_UP_S, REPEAT_S, Notifier
 from dure.adapters.notify.outbox import Outbox, backoff_s
 from dure.model.answer import FleetStatus, Totals, Trouble
-from dure.model.errors import InvalidInput, Permanent
+from dure.model.errors import InvalidInput, NotAllowed, Permanent
 from dure.watch.notices import Letter, Notice, Risky, Silence, notices_of
 from tests.unit.adapters.notify.servers import Hook, Post, running
 
@@ -133,7 +133,7 @@ def test_a_letter_that_fails_waits_on_disk_is_tried_ever_more_rarely_and_keeps_i
 def test_a_channel_that_is_away_does_not_hold_up_the_others_and_is_given_up_after_days(
     hook: Hook, tmp_path: Path
 ) -> None:
-    scene = Scene(tmp_path, "http://127.0.0.1:9/nobody", hook.url)
+    scene = Scene(tmp_path, "local+http://127.0.0.1:9/nobody", hook.url)
     scene.standing = [LOST]
     scene.after(0)
     with capture_logs() as logs:
@@ -182,7 +182,7 @@ def test_what_is_silenced_is_not_told_until_the_silence_ends(hook: Hook, tmp_pat
 
 
 def test_slack_gets_escaped_blocks_and_at_most_as_many_as_it_takes(hook: Hook) -> None:
-    channel = channel_of(f"slack+{hook.url}")
+    channel = channel_of(hook.url.replace("local+", "local+slack+"))
     many = tuple(Notice(f"workload/{n}", "us", f"{n} waits") for n in range(60))
     channel.deliver(Letter("id", "demo", "us", 1.0, (OTHER, *many)))
     ((_, body),) = hook.taken
@@ -219,6 +219,57 @@ def test_an_address_that_is_none_is_refused_with_examples(address: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         channel_of(address)
     assert "smtp://HOST" in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://127.0.0.1:9000/hook",
+        "https://localhost/hook",
+        "slack+http://169.254.169.254/latest/meta-data",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://0.0.0.0/",
+        "smtp://127.0.0.1/ops@example.org",
+    ],
+)
+def test_an_address_of_this_machine_or_its_link_is_refused_without_the_word_for_it(address: str) -> None:
+    with pytest.raises(NotAllowed) as refused:
+        channel_of(address)
+    assert "local+" in refused.value.remedy
+    assert channel_of(f"local+{address}").name
+
+
+@pytest.mark.parametrize("address", ["http://inner.example/hook", "smtp://inner.example/ops@example.org"])
+def test_a_name_that_leads_to_this_machine_when_a_letter_goes_out_is_refused_and_given_up(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(tmp_path, address)
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(2, 1, 6, "", ("169.254.169.254", 80))])
+    scene.standing = [LOST]
+    scene.after(0)
+    with capture_logs() as logs:
+        scene.after(GATHER_S)
+    assert [one["event"] for one in logs] == ["a notice is given up"]
+    assert "169.254.169.254" in logs[0]["error"]
+    scene.notifier.stop()
+
+
+def test_a_letter_goes_to_the_address_that_was_checked_under_the_name_that_was_written(
+    hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name server that answers otherwise the second time leads nowhere: it is asked once."""
+    asked = []
+
+    def resolve(host: str, port: int, *_: object, **__: object) -> list[object]:
+        asked.append(host)
+        return [(2, 1, 6, "", ("127.0.0.1", port))]
+
+    channel = channel_of(f"local+http://ops.example:{hook.server_port}/hook")
+    monkeypatch.setattr("socket.getaddrinfo", resolve)
+    channel.deliver(Letter("id", "demo", "us", 1.0, (LOST,)))
+    assert len(hook.taken) == 1
+    assert asked.count("ops.example") == 1
 
 
 def test_names_of_channels_show_no_secrets() -> None:
