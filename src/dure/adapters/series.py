@@ -136,7 +136,7 @@ def number(cell: object) -> float | None:
         return None
     try:
         value = float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return value if value == value and abs(value) != float("inf") else None
 

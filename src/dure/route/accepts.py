@@ -153,6 +153,8 @@ def _declared(text: str, home: str, estimate: Seconds | None, where: str) -> tup
 
 def _asked(container: Json, where: str) -> dict[str, int]:
     resources = container.get("resources") or {}
+    if not isinstance(resources, dict):
+        raise InvalidInput("resources must be an object", where=where)
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     if not isinstance(requests, dict) or not isinstance(limits, dict):
         raise InvalidInput("requests and limits must be objects", where=where)
