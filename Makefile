@@ -21,7 +21,7 @@ BASE   ?= python:3.11-slim
 DATE = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full setup lint types imports unit shuffled mutants figures cycle search hostile chaos agree lab lab-full lab-wanted browser lock clean \
+.PHONY: help run test test-full setup lint types imports unit shuffled mutants figures cycle search hostile fuzz chaos load agree lab lab-full lab-wanted browser lock clean \
         dist dist-try audit-deps docs docs-serve chart image
 
 help: ## list the targets
@@ -32,7 +32,7 @@ run: $(VENV)/.run $(VENV)/.kernels ## set up, start Dure with its embedded fleet
 
 test: lint types imports unit ## set up, then lint, type check, import contract and all tests
 
-test-full: lint types imports lab-full ## all of that, and Dure beside the real KEDA, Prometheus and Karpenter, about 40 minutes more
+test-full: lint types imports lab-full ## all of that, and Dure beside the real KEDA, Prometheus and Karpenter, about 40 minutes more once they are built
 	$(MAKE) unit FULL=1
 
 setup: $(VENV)/.dev browser ## set up everything, run nothing
@@ -74,8 +74,14 @@ search: $(VENV)/.dev ## the property tests with fresh random examples; ARGS="--h
 hostile: $(VENV)/.dev ## hostile input for the whole API and every parser, fresh each time; HOSTILE=N examples of each kind
 	DURE_LAB=0 DURE_HOSTILE=$(HOSTILE) $(BIN)/python -m pytest -n 2 --hypothesis-profile=search tests/unit/api/test_openapi.py tests/unit/api/test_hostile.py tests/unit/files/test_fuzz.py $(ARGS)
 
+fuzz: $(VENV)/.dev ## 1,000,000 hostile inputs over every parser; goes on where it was interrupted
+	$(BIN)/python -m tests.fuzz $(ARGS)
+
 chaos: $(VENV)/.dev ## kill -9 plane, agent, API server and etcd under load; ARGS="--world embedded --kills 1000" without a lab; resumes
 	$(BIN)/python -m tests.chaos $(ARGS)
+
+load: $(VENV)/.dev ## 10,000 submissions a minute for 10 minutes, 1,000 devices, 100 listeners; ARGS="--minutes 1" is shorter
+	$(BIN)/python -m tests.load $(ARGS)
 
 agree: $(VENV)/.dev ## Dure's autoscaler against the real kube-controller-manager: 10 traces of 1,000 ticks, about 35 minutes
 	$(BIN)/python -m tests.kube.hpa_agreement $(ARGS)

@@ -1,7 +1,8 @@
 """Custom resource definitions of Karpenter, KEDA, Kueue and the Prometheus operator, from their published Go modules.
 
 Only for tests: definitions are read from the module cache (fetched and verified by Go), applied to a lab cluster, and
-never kept in the project. No controller is started; the API server's schema and CEL rules are the judges.
+never kept in the project. No controller is started; the API server's schema and CEL rules are the judges. Beside them
+the schema of the values of vcluster's chart.
 """
 
 import json
@@ -35,6 +36,15 @@ MODULES = (
         ),
     ),
 )
+
+
+# Its chart says in a schema which values it takes.
+VCLUSTER = Definitions("github.com/loft-sh/vcluster", "v0.34.0", ("chart/values.schema.json",))
+
+
+def vcluster_schema() -> Path:
+    """The closed schema of the values of vcluster's chart."""
+    return _module(VCLUSTER) / VCLUSTER.files[0]
 
 
 def crd_files() -> list[Path]:

@@ -96,7 +96,7 @@ class Round:
         for name in CLUSTERS:
             self._start(name, fused=False)
         until_done(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
-        self.reckoning = Reckoning(database.url)
+        self.reckoning = Reckoning(database.url, clusters=len(CLUSTERS))
         self.clients = Clients(self.url, headers, asked.seed, asked.jobs)
 
     def run(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ again.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -49,7 +50,8 @@ class Forge:
     def kill(self, pid: int) -> None:
         """Returns when it is gone; the parent lets the kernel reap it."""
         while self.lives(pid):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
             time.sleep(0.002)
         self._pids.discard(pid)
 
@@ -64,8 +66,10 @@ class Forge:
         for pid in tuple(self._pids):
             self.kill(pid)
         assert self._parent.stdin is not None
+        assert self._parent.stdout is not None
         self._parent.stdin.close()
         self._parent.wait()
+        self._parent.stdout.close()
 
 
 class Fuse:

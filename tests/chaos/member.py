@@ -37,7 +37,9 @@ class Member:
         self.seen: list[PodSeen] = []
         self.clashes: set[str] = set()
         self._listener = Listener(self.address, "AF_UNIX")
-        threading.Thread(target=self._accept, name=f"cluster {self.name}", daemon=True).start()
+        self._closed = False
+        self._thread = threading.Thread(target=self._accept, name=f"cluster {self.name}", daemon=True)
+        self._thread.start()
 
     def lose(self, choose: Callable[[Sequence[Pod]], Pod]) -> None:
         """A node lets go of a pod that it runs, as nodes do."""
@@ -49,13 +51,17 @@ class Member:
                 self._look()
 
     def close(self) -> None:
+        self._closed = True
+        # Whoever waits for a caller is not woken by a close alone.
+        Client(self.address, "AF_UNIX").close()
+        self._thread.join()
         self._listener.close()
 
     def _accept(self) -> None:
         while True:
-            try:
-                caller = self._listener.accept()
-            except OSError:
+            caller = self._listener.accept()
+            if self._closed:
+                caller.close()
                 return
             threading.Thread(target=self._serve, args=(caller,), daemon=True).start()
 

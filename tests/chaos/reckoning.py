@@ -22,11 +22,12 @@ ROUNDING = 1000
 class Reckoning:
     """Made when the fleet is ready and before anybody is killed: from then on every device's time must be posted."""
 
-    def __init__(self, url: str, *, steady: bool = True) -> None:
-        """`steady`: no device comes or goes meanwhile."""
+    def __init__(self, url: str, *, clusters: int, steady: bool = True) -> None:
+        """So many clusters have to be heard of first. `steady`: no device comes or goes meanwhile."""
         self._url, self._steady = url, steady
         store = open_store(url)
         try:
+            until_done(lambda: _check_reports(store, clusters), "a report of every cluster")
             self._since, self._posted = _mark(store), _posted(store)
         finally:
             store.close()
@@ -69,6 +70,11 @@ class Reckoning:
             due_ms=round(passed_s * 1000) * devices if self._steady else 0,
             tolerance_ms=ROUNDING * (postings + 1),
         )
+
+
+def _check_reports(store: SqlStore, clusters: int) -> None:
+    if len(store.list_reports()) < clusters:
+        raise ValueError("somebody has not reported")
 
 
 def _mark(store: SqlStore) -> float:

@@ -32,18 +32,23 @@ class Up:
     def __init__(self, state: Path, *options: str) -> None:
         self.state = state
         command = [sys.executable, "-m", "dure", "up", "--state", str(state), "--speed", "600", *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # What nobody reads fills a pipe, and then the server waits for its own log line to be taken, for ever.
+        self._said = state.with_name(f"{state.name}.stderr")
+        with self._said.open("ab") as said:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
         assert self.process.stdout is not None
         # A server that never gets ready must not hang the tests.
         watchdog = threading.Timer(120, self.process.kill)
         watchdog.start()
         self.line = self.process.stdout.readline()
         watchdog.cancel()
+        self._drain = threading.Thread(target=self.process.stdout.read, daemon=True)
+        self._drain.start()
 
     @property
     def url(self) -> str:
         found = re.search(r"http://[^/ ]+", self.line)
-        assert found, f"no address in {self.line!r}: {self.process.stderr and self.process.stderr.read()}"
+        assert found, f"no address in {self.line!r}: {self._stderr()}"
         return found[0]
 
     def dure(self, *args: str, stdin: str | None = None) -> Answer:
@@ -63,8 +68,14 @@ class Up:
         """Exit code and what was said on standard error."""
         if self.process.poll() is None:
             self.process.send_signal(how)
-        _, stderr = self.process.communicate(timeout=60)
-        return self.process.returncode, stderr
+        self.process.wait(timeout=60)
+        self._drain.join()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return self.process.returncode, self._stderr()
+
+    def _stderr(self) -> str:
+        return self._said.read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

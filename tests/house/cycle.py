@@ -70,11 +70,11 @@ def main() -> None:
     world.step()
     few, *rest = jobs_of(asked.jobs + 1)
     world.submit(rest)
-    turns: list[tuple[str, Callable[[], object]]] = [
+    turns: list[tuple[str, Callable[[], int]]] = [
         ("all jobs are new", world.plane.cycle),
         ("nothing has happened", world.plane.cycle),
         ("the agents have begun", lambda: _later(world, clock, 10.0)),
-        ("one more job", lambda: _one_more(world, replace(few, name="late"))),
+        ("one more job", lambda: _with(world, replace(few, name="late"))),
         ("ten minutes later", lambda: _later(world, clock, 600.0)),
     ]
     for what, turn in turns:
@@ -86,12 +86,12 @@ def main() -> None:
             pstats.Stats(profile).sort_stats("tottime").print_stats(18)
 
 
-def _one_more(world: EmbeddedWorld, job: Workload) -> object:
+def _with(world: EmbeddedWorld, job: Workload) -> int:
     world.submit([job])
     return world.plane.cycle()
 
 
-def _later(world: EmbeddedWorld, clock: VirtualClock, seconds: float) -> object:
+def _later(world: EmbeddedWorld, clock: VirtualClock, seconds: float) -> bool:
     clock.advance(clock.now() + seconds)
     return world.step()
 

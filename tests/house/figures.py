@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.house.mutants import KEPT, ROOT, TESTS, Verdict
+from tests.house.mutants import KEPT, ROOT, TESTS, Verdict, digest
 
 
 def main() -> None:
@@ -98,7 +98,8 @@ def _noticed(package: str) -> str:
     last = {}
     for line in kept.read_bytes().splitlines():
         verdict = msgspec.json.decode(line, type=Verdict)
-        last[verdict.mutant] = verdict
+        if verdict.source == digest([ROOT / verdict.mutant.file]):
+            last[verdict.mutant] = verdict
     seen = sum(verdict.by is not None for verdict in last.values())
     return f"{seen} of {len(last)} noticed, {seen / len(last):.0%}"
 

@@ -164,7 +164,7 @@ class Round:
         self.agent = Process(folder / "agent.log", "agent", *options, "--state", str(folder / "agent"))
         self.agent.start()
         until_done(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
-        self.reckoning = Reckoning(self.store_url, steady=False)
+        self.reckoning = Reckoning(self.store_url, clusters=1, steady=False)
         self.accepted: list[Answer] = []
 
     def run(self, kills: int, jobs: int) -> dict[str, Any]:

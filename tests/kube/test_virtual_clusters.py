@@ -79,14 +79,26 @@ spec:
 READER = ("--as=anna", "--as-group=system:authenticated")
 
 
-def test_tenants_have_clusters_of_their_own_on_one_host(lab_factory: LabFactory, tmp_path: Path) -> None:
+def test_equal_names_of_two_tenants_never_meet_on_their_host(lab_factory: LabFactory, tmp_path: Path) -> None:
     with virtual_world(lab_factory(["host"]), tmp_path) as world:
         robots, vision = world.create("robots"), world.create("vision")
         equal_names_never_meet(world, {"robots": robots, "vision": vision})
         definitions_and_rights_are_their_own(world, robots, vision)
+
+
+@pytest.mark.full
+def test_a_virtual_cluster_outlives_the_plane_and_its_own_server(lab_factory: LabFactory, tmp_path: Path) -> None:
+    with virtual_world(lab_factory(["host"]), tmp_path) as world:
+        robots, vision = world.create("robots"), world.create("vision")
+        for name, tenant in {"robots": robots, "vision": vision}.items():
+            tenant.apply(SHOP.replace("WHO", name))
+            settled(partial(_runs, tenant, 2), f"two pods of {name}")
+        robots.apply(WIDGETS)
+        settled(lambda: "widget" in robots.kubectl("apply", "-f", "-", stdin=WIDGET), "the tenant's own kind")
         what_the_host_refuses_is_told(robots)
         what_ends_on_one_side_ends_on_the_other(world, robots)
         it_lives_without_the_plane_and_comes_back(world, robots)
+        a_lost_mark_costs_no_state(world, robots)
         deleting_leaves_nothing(world, robots, vision)
 
 
@@ -160,6 +172,13 @@ def what_ends_on_one_side_ends_on_the_other(world: VirtualWorld, robots: Tenant)
     settled(lambda: running(robots) == 1 and len(world.hosted("pods", "robots")) == 1, "one pod on either side")
     robots.kubectl("patch", "configmap", "settings", "-p", '{"data": {"owner": "changed"}}')
     settled(lambda: world.hosted("configmaps", "robots")[0]["data"]["owner"] == "changed", "the changed settings")
+
+
+def a_lost_mark_costs_no_state(world: VirtualWorld, robots: Tenant) -> None:
+    world.host.kubectl("label", "namespace", "dure-robots", "dure.dev/isolation-")
+    settled(lambda: not answers(robots), "the end of its API server")
+    world.host.kubectl("label", "namespace", "dure-robots", "dure.dev/isolation=own-virtual-cluster")
+    settled(lambda: robots.get("widgets")["items"][0]["spec"] == {"size": 3}, "everything to be there again")
 
 
 def it_lives_without_the_plane_and_comes_back(world: VirtualWorld, robots: Tenant) -> None:

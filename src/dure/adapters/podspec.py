@@ -11,8 +11,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from dure.model.affinity import ANY_NAMESPACE, NO_RULES, Match, NodeTerm, Operator, PodTerm, Rules, Spread
 from dure.model.cluster import Toleration
+from dure.model.errors import InvalidInput
 
 Json = Mapping[str, Any]
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -43,6 +46,24 @@ def template_of(text: str) -> Template:
         affinity=spec.get("affinity") or {},
         spread=tuple(spec.get("topologySpreadConstraints") or ()),
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def check_template(text: str) -> None:
+    """`InvalidInput` for a pod template whose rules no cluster could read; its owner should hear of it at once."""
+    try:
+        found = template_of(text)
+        rules = rules_of(found.affinity, found.spread, "", found.labels)
+        for value, kind in ((found, Template), (rules, Rules)):
+            msgspec.convert(msgspec.to_builtins(value), kind)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        # An error of msgspec is a ValueError and names the place.
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise InvalidInput(
+            f"the pod template's labels, tolerations, affinity or spread cannot be read: {what}",
+            where="spec.template",
+            remedy="Write them as in a pod: kubectl explain pod.spec.affinity",
+        ) from error
 
 
 def rules_of(

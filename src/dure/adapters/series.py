@@ -11,6 +11,7 @@ import gzip
 import importlib.util
 import io
 import json
+import math
 import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -93,6 +94,10 @@ class Source:
         return answer.content
 
 
+# Cells beyond the last name of a table's head.
+_SPARE = ""
+
+
 def instant(text: str | float) -> Instant:
     """ISO 8601 (UTC unless it says otherwise) or seconds since 1970."""
     if isinstance(text, (int, float)):
@@ -116,9 +121,11 @@ def _parsed(where: str, body: bytes, now_s: Instant) -> Table:
         )
     try:
         timed = sorted(((instant(row[column]), row) for row in rows), key=lambda pair: pair[0])
-    except (ValueError, TypeError) as error:
-        raise InvalidInput(f"a time is not readable: {error}", where=where) from error
-    names = sorted({name for row in rows for name in row} - {column})
+    except (LookupError, ValueError, TypeError, OverflowError) as error:
+        raise InvalidInput(f"a time is not readable or missing: {error}", where=where) from error
+    if not all(map(math.isfinite, (at for at, _ in timed))):
+        raise InvalidInput("a time is not a number", where=where)
+    names = sorted({name for row in rows for name in row} - {column, _SPARE})
     columns = {name: tuple(number(row.get(name)) for _, row in timed) for name in names}
     return Table(tuple(at for at, _ in timed), columns, now_s)
 
@@ -145,20 +152,23 @@ def _rows(where: str, body: bytes) -> list[dict[str, Any]]:
     except UnicodeDecodeError as error:
         raise InvalidInput(f"is not UTF-8 text: {error}", where=where) from error
     if name.endswith(".csv"):
-        return _csv(text)
+        return _csv(where, text)
     return _json(where, text)
 
 
-def _csv(text: str) -> list[dict[str, Any]]:
-    return [dict(row) for row in csv.DictReader(io.StringIO(text))]
+def _csv(where: str, text: str) -> list[dict[str, Any]]:
+    try:
+        return [dict(row) for row in csv.DictReader(io.StringIO(text), restkey=_SPARE)]
+    except csv.Error as error:
+        raise InvalidInput(f"is not CSV: {error}", where=where) from error
 
 
 def _json(where: str, text: str) -> list[dict[str, Any]]:
     """A list of objects, or an object with such a list under data, history, forecast or prices."""
     try:
         found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"is not JSON: {error}", where=where) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"is not JSON, or too deep: {error}", where=where) from error
     if isinstance(found, dict):
         found = next((found[key] for key in ("data", "history", "forecast", "prices") if key in found), None)
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):

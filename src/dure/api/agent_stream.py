@@ -174,7 +174,7 @@ def _abort(context: Any, error: DureError) -> None:
 def _read(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.msgpack.decode(body, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidInput(f"this is no {kind.__name__}: {error}") from error
 
 

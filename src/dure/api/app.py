@@ -92,7 +92,7 @@ def create_app(
         stream=Stream(backend),
         metrics=Metrics(pulse, backend.store, shares),
         people=people,
-        insight=Insight(backend, pulse),
+        insight=Insight(backend, pulse, shares),
         past=Past(backend),
         maps=Maps(backend.store),
         shares=shares,

@@ -16,6 +16,7 @@ from dure.model.fleet import Fleet
 from dure.model.units import Instant
 from dure.model.workload import Workload, WorkloadRecord
 from dure.ports import StorePort
+from dure.watch.drift import Pair
 
 Listener = Callable[[], None]
 Unsubscribe = Callable[[], None]
@@ -71,6 +72,10 @@ class Shares(Protocol):
     """Devices that run squads. `device` None means the one most worth looking at; errors as above."""
 
     def list_devices(self) -> tuple[ShareStatus, ...]: ...
+
+    def list_foretold(self) -> tuple[Pair, ...]:
+        """Predictions of equation 1 with what came of them."""
+        ...
 
     def fetch_status(self, device: str | None = None) -> ShareStatus: ...
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dure.api.backend import Backend
+from dure.api.backend import Backend, Shares
 from dure.api.pulse import Pulse
 from dure.model.units import DAY_S, HOUR_S, Instant
 from dure.watch.anomaly import Anomaly, DetectSettings, detect
@@ -55,8 +55,15 @@ class Foreseen(msgspec.Struct, frozen=True):
 
 
 class Insight:
-    def __init__(self, backend: Backend, pulse: Pulse, *, timer: Callable[[], float] = time.monotonic) -> None:
-        self._backend, self._pulse, self._timer = backend, pulse, timer
+    def __init__(
+        self,
+        backend: Backend,
+        pulse: Pulse,
+        shares: Shares | None = None,
+        *,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._backend, self._pulse, self._shares, self._timer = backend, pulse, shares, timer
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, Any]] = {}
 
@@ -134,4 +141,5 @@ class Insight:
     def _drifts(self) -> tuple[Drift, ...]:
         since_s = self._backend.now() - DRIFT_PAST_S
         ended = self._backend.store.list_workloads(ended=True, since_s=since_s)
-        return (*drift("duration", durations(ended)), *drift("cost", costs(ended)))
+        shared = self._shares.list_foretold() if self._shares is not None else ()
+        return (*drift("duration", durations(ended)), *drift("cost", costs(ended)), *drift("sharing", shared))

@@ -59,6 +59,8 @@ def problem_of(error: Exception) -> Problem:
                 for problem in getattr(error, "problems", ())
             ),
         )
+    if isinstance(error, RecursionError):
+        return of_status(400, "the body is nested too deeply")
     if isinstance(error, HTTPException):
         return of_status(error.status_code, error.detail, errors=_details(error))
     return of_status(500, "Dure failed to answer; the log of the server has the details.")

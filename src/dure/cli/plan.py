@@ -27,7 +27,7 @@ def command(files: tuple[str, ...], output: str, state: Path) -> None:
       dure plan -f examples/training.yaml
     """
     client = Client(state)
-    plans = [client.send("POST", "/v1/plan", text) for name in files for _, text in read_workloads(name)]
+    plans = [client.send("POST", "/v1/plan", text) for name in files for _, text in read_workloads(name, state)]
     if output in ("json", "yaml"):
         print_data(plans, output)
         return

@@ -28,7 +28,7 @@ def command(files: tuple[str, ...], key: str | None, output: str, state: Path) -
       dure submit -f examples/batch.yaml
       cat job.yaml | dure submit -f -
     """
-    documents = [document for name in files for document in read_workloads(name)]
+    documents = [document for name in files for document in read_workloads(name, state)]
     client = Client(state)
     records = []
     for index, (name, text) in enumerate(documents):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dure.adapters.kube.rest import Api
 
 _LOOK_S = 0.5
+# Not the agent's name: what the agent applies to the same namespace would take the mark away again.
+_MANAGER = "dure-tenant"
 _PROGRAM = click.Path(exists=True, dir_okay=False, path_type=Path)
 _host_options = (
     click.option("--kubeconfig", type=click.Path(path_type=Path), help="Host cluster; else what kubectl would take."),
@@ -169,9 +171,10 @@ def _virtual_cluster(host: Api, tenant: Tenant, wait_s: float) -> str:
 
     made = namespace_object(tenant)
     path = f"/api/v1/namespaces/{made['metadata']['name']}"
-    host.apply(path, made, dict)
     deadline = time.monotonic() + wait_s
     while True:
+        # Again and again: one that is still ending makes room for the new one only when it is gone.
+        host.apply(path, made, dict, manager=_MANAGER)
         try:
             found = host.get(f"{path}/secrets/{SECRET}", dict)
         except NotFound:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from dure.device.config import AUTO, DeviceConfig
 from dure.device.record import Record, WeightPoint
@@ -24,6 +26,8 @@ SPAN_MS = 10_000.0
 BATCH = 32
 """Observations that are learnt together: one solve for all of them."""
 NO_TARGET_MS = 1e6
+REMEMBERED = 256
+"""Predictions under sharing that are kept with what came of them."""
 
 
 def wall_ms() -> float:
@@ -48,12 +52,24 @@ class Spoken:
         """The promised latency, moved by what was said within the last hour."""
         return feedback.target_ms(base_ms, self._said, tenant, self._clock_ms()) if self._said else base_ms
 
+    def now_ms(self) -> float:
+        return self._clock_ms()
+
     def say(self, tenant: str, word: feedback.Word) -> None:
         now_ms = self._clock_ms()
         with self._lock:
             self._said = feedback.kept((*self._said, feedback.Said(tenant, word, now_ms)), now_ms)
             if self._keep is not None:
                 self._keep(self._said)
+
+
+class Foretold(NamedTuple):
+    """How long one member's part of a squad should have taken beside its neighbours (equation 1), and took."""
+
+    at_ms: float
+    model: str
+    predicted_ms: float
+    spent_ms: float
 
 
 class Tuner:
@@ -67,6 +83,7 @@ class Tuner:
         self._corrections = {name: predict.Correction() for name in self._config}
         self._apps = {name: App(t.model) for name, t in self._config.items()}
         self._seen: list[Observation] = []
+        self.foretold: deque[Foretold] = deque(maxlen=REMEMBERED)
         self._closed_ms = 0.0
         self._fixed = None if config.policy == AUTO else config.policy
         self._choice = Choice(config.goals.otherwise)
@@ -111,6 +128,7 @@ class Tuner:
     def inherit(self, before: Tuner) -> None:
         """Go on with what another tuner of this device has learnt of those tenants that are still here."""
         self.book, self._fixed, self._choice = before.book, before._fixed, before._choice
+        self.foretold = before.foretold
         for name in self._config.keys() & before._config.keys():
             self.weights[name] = before.weights[name]
             self._corrections[name] = before._corrections[name]
@@ -128,9 +146,12 @@ class Tuner:
             self._corrections[tenant] = predict.observe(self._corrections[tenant], alone_ms, spent_ms)
             return
         expected = predict.corrected_ms(alone_ms, self._corrections[tenant])
+        own = self.app(tenant)
+        slowed_ms = expected / self.book.speed(own, share, [(self.app(other), theirs) for other, theirs in beside])
+        self.foretold.append(Foretold(self.spoken.now_ms(), self._config[tenant].model, slowed_ms, spent_ms))
         speed = min(expected / spent_ms, 1.0) ** (1.0 / len(beside))
         for other, theirs in beside:
-            self._seen.append(Observation(self.app(tenant), self.app(other), share, theirs, speed))
+            self._seen.append(Observation(own, self.app(other), share, theirs, speed))
         if len(self._seen) >= BATCH:
             self.book = self.book.learn(self._seen)
             self._seen = []

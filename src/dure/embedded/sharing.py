@@ -20,6 +20,7 @@ from dure.model.units import Instant, Seconds
 from dure.plane.bursting import FEEDBACK_SETTING
 from dure.ports import StorePort
 from dure.share.feedback import Said
+from dure.watch.drift import Pair
 
 if TYPE_CHECKING:
     from dure.device.tuning import Spoken
@@ -72,6 +73,12 @@ class SharedFleet:
     def list_devices(self) -> tuple[board.ShareStatus, ...]:
         with self._lock:
             return tuple(board.status(self._devices[name]) for name in sorted(self._devices))
+
+    def list_foretold(self) -> tuple[Pair, ...]:
+        """How long parts of squads should have taken beside their neighbours, and took; by model."""
+        with self._lock:
+            told = [one for device in self._devices.values() for one in tuple(device.tuner.foretold)]
+        return tuple(Pair(one.at_ms / 1000.0, one.model, one.predicted_ms, one.spent_ms) for one in told)
 
     def fetch_status(self, device: str | None = None) -> board.ShareStatus:
         with self._lock:

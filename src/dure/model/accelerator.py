@@ -94,10 +94,8 @@ class AcceleratorProfile(msgspec.Struct, frozen=True):
     @property
     def best_tops(self) -> float:
         """Dense 16-bit throughput where there is one, else the best the device has."""
-        for data_type in (DataType.BF16, DataType.FP16, DataType.INT8, DataType.FP32):
-            if data_type in self.tops:
-                return self.tops[data_type]
-        return max(self.tops.values(), default=0.0)
+        known = (DataType.BF16, DataType.FP16, DataType.INT8, DataType.FP32, DataType.FP8)
+        return next((self.tops[data_type] for data_type in known if data_type in self.tops), 0.0)
 
     def geometry(self, mode: ShareMode) -> Geometry | None:
         if mode is ShareMode.MIG:

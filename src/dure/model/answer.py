@@ -189,10 +189,6 @@ class FleetStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     upcoming: tuple[Upcoming, ...] = ()
     services: tuple[ServiceStatus, ...] = ()
 
-    @property
-    def well(self) -> bool:
-        return not self.troubles
-
 
 class Action(enum.StrEnum):
     CREATE = "create"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from dure.adapters.podspec import check_template
 from dure.model.answer import FleetStatus, Plan, Why
 from dure.model.catalogue import Catalogue
 from dure.model.errors import Conflict, NotFound
@@ -59,6 +60,7 @@ class Desk:
         return len(self.store.list_reports()) > 0
 
     def submit(self, workload: Workload, key: str = "") -> WorkloadRecord:
+        check_template(workload.template)
         known = {tenant.name for tenant in self.store.list_tenants()}
         if known and workload.tenant not in known:
             raise NotFound(f"no tenant '{workload.tenant}'", remedy=f"Known tenants: {', '.join(sorted(known))}")
@@ -92,6 +94,7 @@ class Desk:
         raise Conflict(f"workload '{name}' changes too fast to be cancelled", remedy="Try again.")
 
     def plan(self, workload: Workload) -> Plan:
+        check_template(workload.template)
         return plan_of(workload, self.snapshot(), self.observer.fleet.currency)
 
     def why(self, name: str) -> Why:

@@ -186,3 +186,23 @@ def test_a_price_series_is_laid_over_the_tariffs_and_the_rest_is_kept(tmp_path: 
     assert found is not None
     assert found.values == (500 * MICROS,)
     assert port.fetch_tariffs(9 * HOUR) == tuple(own)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"time,a\n2026-01-01T00:00:00Z,1,2,3\n",
+        b"time,a\nnan,1\n",
+        b"time,a\ninf,1\n",
+        b"time,a\n2026-01-01T00:00:00Z,1\rx\n",
+        b"time,a\n1e400,1\n",
+    ],
+)
+def test_a_strange_table_is_read_or_refused_by_name(tmp_path: Path, body: bytes) -> None:
+    from contextlib import suppress
+
+    from dure.adapters.series import _parsed
+
+    with suppress(InvalidInput):
+        table = _parsed("t.csv", body, 0.0)
+        assert table.columns.keys() == {"a"}

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from dure.adapters.memory.store import MemoryStore
 from dure.device.board import Feedback
+from dure.device.record import Record
+from dure.device.tuning import Tuner
 from dure.embedded.sharing import SharedFleet
 from dure.embedded.tenancy import shared_devices, tenancy
 from dure.files.builtin import catalogue
@@ -20,6 +22,7 @@ from dure.model.report import DeviceView, Held, Report
 from dure.model.workload import Workload, WorkloadRecord, WorkloadStatus
 from dure.plane.bursting import FEEDBACK_SETTING
 from dure.share.feedback import LASTS_MS
+from dure.watch.drift import Pair, drift
 
 NAMES = ("chat", "embed", "render")
 
@@ -54,6 +57,11 @@ def device(name: str, *workloads: str, mode: ShareMode = ShareMode.MPS) -> Devic
         for i, workload in enumerate(workloads)
     )
     return DeviceView(name, f"{name}-node", "pool", "t4", mode, held=held)
+
+
+def _templates() -> dict[str, Workload]:
+    known = {"chat": "serve-detector", "embed": "serve-embed"}
+    return {name: replace(catalogue().templates[one], name=name, tenant="search") for name, one in known.items()}
 
 
 @pytest.fixture
@@ -138,3 +146,34 @@ def test_neither_a_simulation_nor_the_start_of_the_server_loads_the_kernels_of_s
         "sys.exit(any(m.startswith('dure.share.policies') for m in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
+
+
+def test_what_equation_1_foretold_is_kept_with_what_came_of_it(scene: Scene) -> None:
+    scene.report(device("b", *NAMES))
+    assert scene.shared.list_foretold() == ()
+    for _ in range(12):
+        scene.turn()
+    told = scene.shared.list_foretold()
+    models = {record.spec.model for record in scene.store.list_workloads()}
+    assert {pair.group for pair in told} <= models
+    assert all(pair.at_s == scene.fleet_s for pair in told)
+    for found in drift("sharing", told):
+        assert found.pairs >= 8
+        # The virtual device obeys equation 1, so what was learnt of it must come true.
+        assert abs(found.bias) < 0.2
+
+
+def test_a_device_that_gets_slower_beside_others_than_foretold_shows_as_drift() -> None:
+    config = tenancy("c/a", device("a", "chat", "embed"), _templates())
+    assert config is not None
+    tuner = Tuner(config[0], Record())
+    one, other = (tenant.name for tenant in config[0].tenants)
+    for _ in range(20):
+        tuner.learn(one, [(other, 0.5)], 0.5, alone_ms=10.0, spent_ms=10.0)
+    for _ in range(20):
+        tuner.learn(one, [(other, 0.5)], 0.5, alone_ms=10.0, spent_ms=40.0)
+    pairs = [Pair(float(at), "m", told.predicted_ms, told.spent_ms) for at, told in enumerate(tuner.foretold)]
+    (found,) = drift("sharing", pairs)
+    assert found.since_s == 20.0
+    assert found.now is not None
+    assert found.now > 0.5

@@ -15,9 +15,10 @@ from dure.embedded.world import EmbeddedWorld
 from dure.files import read_text
 from dure.model.catalogue import Catalogue
 from dure.model.decision import Bind, Hold, Place
+from dure.model.errors import InvalidInput
 from dure.model.fleet import Fleet
 from dure.model.reason import Reason
-from dure.model.workload import Phase, Workload
+from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus
 
 START_S = 1_767_571_200.0
 
@@ -150,6 +151,30 @@ def test_a_plane_that_does_not_lead_decides_nothing(turner: Turner) -> None:
     turner.world.submit([batch("one")])
     turner.run(300)
     assert turner.store.fetch_workload("one").status.phase is Phase.PENDING
+
+
+UNREADABLE = """
+  template:
+    spec:
+      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{labelSelector: {}}]}}
+"""
+
+
+def test_a_template_that_no_cluster_could_read_is_refused_at_the_door(turner: Turner) -> None:
+    with pytest.raises(InvalidInput, match="'topologyKey' is missing") as refused:
+        turner.world.desk.submit(batch("odd", extra=UNREADABLE))
+    assert refused.value.where == "spec.template"
+    with pytest.raises(InvalidInput):
+        turner.world.desk.plan(batch("odd", extra=UNREADABLE))
+    assert turner.store.list_workloads() == ()
+
+
+def test_a_template_that_got_in_before_keeps_nobody_else_from_running(turner: Turner) -> None:
+    odd = WorkloadRecord("odd", batch("odd", extra=UNREADABLE), WorkloadStatus(submitted_s=START_S))
+    turner.store.create_workload(odd)
+    turner.world.submit([batch("one")])
+    turner.run(3 * 3600)
+    assert turner.store.fetch_workload("one").status.phase is Phase.DONE
 
 
 class _Crash(Exception):

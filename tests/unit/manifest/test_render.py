@@ -6,6 +6,7 @@ import json
 
 import msgspec
 import pytest
+import yaml
 
 from dure.files.builtin import catalogue, demo_fleet, instances
 from dure.files.dump import dump_yaml
@@ -17,7 +18,7 @@ from dure.model.accelerator import ShareMode
 from dure.model.demand import Demand
 from dure.model.fleet import ClusterSpec
 from dure.model.tariff import Capacity
-from dure.model.tenant import Role, Tenant
+from dure.model.tenant import Isolation, Role, Tenant
 from dure.model.workload import AcceptedClass, Replicas, Workload, WorkloadType
 
 FLEET = demo_fleet()
@@ -151,3 +152,17 @@ def test_a_class_that_no_instance_type_has_is_chosen_by_the_pools_own_labels() -
     keys = [each["key"] for each in made["spec"]["template"]["spec"]["requirements"]]
     assert "shelf" in keys
     assert "karpenter.k8s.aws/instance-family" not in keys
+
+
+def test_a_tenant_with_a_virtual_cluster_has_its_mark_and_values_and_no_rights_in_the_host() -> None:
+    roles = {"anna": Role.ADMIN}
+    own = Tenant("robots", isolation=Isolation.OWN_CLUSTER, roles=roles)
+    plain = Tenant("vision", isolation=Isolation.OWN_NODE, roles=roles)
+    spec = demo_fleet().clusters[0]
+    made = objects(msgspec.structs.replace(setting(spec), tenants=(own, plain)))
+    of = {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in made}
+    assert of["Namespace", "", "dure-robots"]["metadata"]["labels"]["dure.dev/isolation"] == "own-virtual-cluster"
+    assert "dure.dev/isolation" not in of["Namespace", "", "dure-vision"]["metadata"]["labels"]
+    assert [key for key in of if key[0] == "RoleBinding"] == [("RoleBinding", "dure-vision", "dure-admin")]
+    values = yaml.safe_load(of["ConfigMap", "dure-robots", "dure-vcluster"]["data"]["values.yaml"])
+    assert values["exportKubeConfig"]["additionalSecrets"] == [{"name": "dure-virtual-cluster"}]

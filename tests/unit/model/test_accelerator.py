@@ -72,3 +72,4 @@ def test_a_catalogue_names_the_nearest_class_or_all_it_knows() -> None:
         known.accelerator("warehouse")
     assert far.value.remedy == "Known: h100, t4"
     assert (known.load_s("llama"), known.load_s("nobody")) == (30.0, 0.0)
+    assert (known.weights_mib("llama"), known.weights_mib("nobody")) == (16_000, 0)

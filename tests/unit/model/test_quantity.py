@@ -8,7 +8,7 @@ import pytest
 
 from dure.manifest.quantity import quantity
 from dure.model.errors import InvalidInput
-from dure.model.quantity import amount, mib, mib_down, milli
+from dure.model.quantity import amount, count, mib, mib_down, milli
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,4 @@ def test_what_is_none_is_refused(text: str) -> None:
 
 def test_requests_are_rounded_up_and_what_is_there_down() -> None:
     assert (milli("1u"), mib("1"), mib_down("1Mi"), mib_down("1048575")) == (1, 1, 1, 0)
+    assert (mib("2Gi"), mib("1048577"), mib_down("2Gi"), count("7")) == (2048, 2, 2048, 7)

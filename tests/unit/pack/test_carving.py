@@ -25,6 +25,15 @@ def test_slots_that_no_demanded_profile_can_take_are_worth_nothing() -> None:
     assert set(values[1:]) == {0.0}
 
 
+def test_half_a_device_is_worth_half_of_one_that_is_cut_into_halves() -> None:
+    half = next(i for i, one in enumerate(A100.profiles) if one.name == "3g.40gb")
+    amounts = np.zeros(len(A100.profiles))
+    amounts[half] = 1.0
+    values = mask_values(A100, amounts, np.ones((1, amounts.size)))[0]
+    lower, upper = A100.profiles[half].masks()
+    assert (values[0], values[lower], values[upper], values[lower | upper]) == (1.0, 0.5, 0.5, 0.0)
+
+
 def test_a_profile_that_fills_the_device_costs_one_device() -> None:
     whole = max(range(len(A100.profiles)), key=lambda i: A100.profiles[i].slots)
     amounts = tuple(1.0 if i == whole else 0.0 for i in range(len(A100.profiles)))

@@ -70,6 +70,12 @@ def test_a_node_is_emptied_onto_nodes_in_use() -> None:
     assert (plan.node, [move.to_node for move in plan.moves]) == ("b", ["a"])
 
 
+def test_a_node_is_left_alone_while_one_of_its_pods_must_stay() -> None:
+    nodes, busy = torn()
+    stays = [running([one], [pod(f"stays-{one.name}", devices=1)])[0] for one in nodes]
+    assert plan_empty(cluster(nodes, [*busy, *stays]), CATALOGUE) is None
+
+
 def test_a_plan_is_void_once_the_world_has_changed() -> None:
     nodes, busy = torn()
     plan = plan_room(cluster(nodes, busy), CATALOGUE, WANTED)

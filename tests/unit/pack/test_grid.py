@@ -32,9 +32,9 @@ from dure.pack.codes import (
     SWITCH_PRICE,
     WHOLE,
 )
-from dure.pack.grid import Grid, Host, Seat
+from dure.pack.grid import Grid, Host, Part, Seat
 from dure.pack.index import cheapest
-from dure.pack.kernels import node_cost
+from dure.pack.kernels import level_of, node_cost
 from dure.pack.plain import PlainNode, plain_tables, step_cost
 from tests.unit.pack.worlds import A100, ASKS, HOSTS, grid_of
 
@@ -214,3 +214,16 @@ def test_a_fork_leaves_the_original_untouched(hosts: list[Host], asks: list[Ask]
     for now, then in zip((grid.hosts, grid.devs, grid.totals), before, strict=True):
         np.testing.assert_array_equal(now, then)
     assert grid.mix.arrivals == 0
+
+
+def test_a_device_has_one_media_engine_and_room_beside_it() -> None:
+    part = Part(mem=80_000, bw=1000, home=0, modes=0b11111, limit=7)
+    grid = grid_of([Host(cpu=64_000, mem=256_000, typ=0, parts=(part,))])
+    plain = Ask(1000, 1024, 1, 100, profile=0, mode=CUT, types=1)
+    media = plain._replace(engine=1)
+    assert [seat is not None for seat in grid.seat_all([media, media, plain])] == [True, False, True]
+
+
+@given(st.lists(st.integers(0, 20), unique=True, max_size=8).map(sorted), st.integers(0, 21))
+def test_the_level_of_a_node_counts_the_figures_that_its_cpu_can_meet(levels: list[int], cpu: int) -> None:
+    assert level_of(np.array(levels, np.int64), cpu) == sum(one <= cpu for one in levels)

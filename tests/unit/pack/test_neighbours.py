@@ -55,6 +55,16 @@ def test_members_that_must_be_apart_sit_on_different_nodes_or_not_at_all() -> No
     assert {one.reason for one in held.verdicts} >= {Reason.GANG_INCOMPLETE}
 
 
+def test_a_node_that_the_affinity_does_not_name_is_refused_with_what_it_names() -> None:
+    elsewhere = Rules(nodes=(NodeTerm((Match("rack", Operator.IN, ("7",)),)), NodeTerm(names=app("z"))))
+    [verdict] = {one.sentence for one in why([node("a1")], [member("m", elsewhere)]).verdicts if one.where == "a1"}
+    assert verdict == "needs rack=7 or app=z, a1 is another"
+    [verdict] = {
+        one.sentence for one in why([node("a1")], [member("m", Rules(nodes=()))]).verdicts if one.where == "a1"
+    }
+    assert verdict == "needs a node that cannot exist, a1 is another"
+
+
 def test_a_gang_that_must_be_together_finds_the_domain_that_holds_all_of_it() -> None:
     nodes = [node("a1", 2, zone="a"), node("b1", 2, zone="b"), node("b2", 2, zone="b")]
     found = seats(nodes, gang(4, Rules(together=(near("x", ZONE),))))

@@ -63,6 +63,17 @@ def test_earliest_finish_does_not_leave_for_a_gain_that_is_too_small() -> None:
     assert earliest_finish.choose(light(run_cpu=home - 100 - 0.1), seen).rule == "gain-too-small"
 
 
+def test_a_job_that_slows_its_neighbours_is_reckoned_to_end_with_the_last_of_them() -> None:
+    seen = situation(gpu_waiting=20, cpu_running=2)
+    calm = earliest_finish.offer(light(), light().alternatives[1], seen)
+    quiet_for_two = replace(seen.lanes["cpu"], quiet=2, slowdown=2.0)
+    slowed = earliest_finish.offer(
+        light(run_cpu=10.0), light(run_cpu=10.0).alternatives[1], replace(seen, lanes={"cpu": quiet_for_two})
+    )
+    assert calm.finish_s == 190.0
+    assert slowed.finish_s == 100 + 2 * (150 - 100)
+
+
 def test_a_job_that_ends_late_at_home_leaves_only_for_a_share_of_that() -> None:
     seen = situation(gpu_waiting=20)
     home = earliest_finish.choose(light(), seen).offers[0].finish_s

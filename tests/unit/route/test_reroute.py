@@ -46,6 +46,12 @@ def test_a_job_that_moved_often_stays() -> None:
     assert plan(tired, seen, Settings(most_moves=3)).moves == ()  # type: ignore[arg-type]
 
 
+def test_a_search_without_effort_left_moves_nobody() -> None:
+    seen, jobs = with_light(8)
+    assert plan(jobs, seen, Settings(effort=40)).moves != plan(jobs, seen).moves  # type: ignore[arg-type]
+    assert plan(jobs, seen, Settings(effort=-1)).moves == ()  # type: ignore[arg-type]
+
+
 def test_nothing_moves_to_a_queue_that_is_stopped() -> None:
     seen, jobs = with_light(8)
     stopped = {**seen.figures, "cpu": Figures("cpu", {CPU: 24_000}, active=False)}

@@ -147,9 +147,11 @@ class Api:
         params = {"fieldManager": manager} if manager else None
         return msgspec.json.decode(self._send("PATCH", path, body, how, params).content, type=kind)
 
-    def apply(self, path: str, body: Json, kind: type[T], *, dry_run: bool = False) -> T:
-        """Server-side apply: ours are the fields that `body` names and no others."""
-        params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    def apply(
+        self, path: str, body: Json, kind: type[T], *, dry_run: bool = False, manager: str = FIELD_MANAGER
+    ) -> T:
+        """Server-side apply: the manager's are the fields that `body` names and no others; the rest of its go."""
+        params = {"fieldManager": manager, "force": "true"}
         if dry_run:
             params["dryRun"] = "All"
         return msgspec.json.decode(self._send("PATCH", path, body, APPLY, params).content, type=kind)

@@ -17,6 +17,7 @@ from dure.adapters.legality import check_binds, check_mode
 from dure.adapters.memory import nodes, observe, pods, provision, serving, world
 from dure.adapters.memory.laws import DEMO, Hazards, Laws
 from dure.adapters.memory.world import Happening, Kind, Work, World
+from dure.adapters.podspec import check_template
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, PodPhase
 from dure.model.decision import Bind, Evict, Resize
@@ -77,6 +78,7 @@ class MemoryCluster:
             world = self._present()
             if self._laws.pool(desired.placement.pool) is None:
                 raise InvalidInput(f"cluster {self.name} has no pool '{desired.placement.pool}'")
+            check_template(desired.spec.template)
             before = world.works.get(desired.uid)
             generation = desired.placement.generation
             if before is None:

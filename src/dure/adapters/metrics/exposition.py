@@ -8,6 +8,7 @@ read refuses the scrape, as Prometheus does; an OpenMetrics page without its end
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import NamedTuple
@@ -75,7 +76,7 @@ class Reader:
                     raise ValueError
                 value = float(parts[0])
                 when_s = at_s if len(parts) == 1 else _time(parts, is_open)
-            except (ValueError, IndexError):
+            except (ValueError, IndexError, OverflowError):
                 raise _unreadable(number, line) from None
             if series.factor != 1.0:
                 value *= series.factor
@@ -121,7 +122,10 @@ def _time(parts: list[str], is_open: bool) -> Instant:
     if len(parts) > 2:
         raise ValueError
     # Milliseconds in the text format, seconds in OpenMetrics.
-    return float(parts[1]) if is_open else int(parts[1]) / 1000
+    at_s = float(parts[1]) if is_open else float(int(parts[1])) / 1000
+    if not math.isfinite(at_s):
+        raise ValueError
+    return at_s
 
 
 def _unreadable(number: int, line: str) -> InvalidInput:

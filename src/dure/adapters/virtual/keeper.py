@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +22,7 @@ from dure.adapters.kube.rest import Api
 from dure.adapters.virtual.control_plane import ControlPlane, Programs
 from dure.adapters.virtual.names import ISOLATION, KUBECONFIG, SECRET
 from dure.adapters.virtual.syncer import Syncer
-from dure.model.errors import DureError
+from dure.model.errors import DureError, NotFound
 from dure.model.tenant import Isolation
 
 # A server that died is started again after at most that.
@@ -71,14 +73,14 @@ class Keeper:
         }
         kept = {path.name for path in self._folder.iterdir()} if self._folder.exists() else set()
         for key in sorted(kept - wanted.keys()):
-            self._attempt(key, lambda key=key: self._remove(key))
+            self._attempt(key, partial(self._remove, key))
         for key, metadata in sorted(wanted.items()):
             found = self._running.get(key)
             if found is None or not found.plane.alive:
-                self._attempt(key, lambda key=key, metadata=metadata: self._start(key, metadata))
+                self._attempt(key, partial(self._start, key, metadata))
 
-    def _attempt(self, key: str, act: object) -> None:
-        assert callable(act)
+    def _attempt(self, key: str, act: Callable[[], None]) -> None:
+        """One that does not start holds up nobody else; the next look tries again."""
         try:
             act()
         except DureError as error:
@@ -105,9 +107,20 @@ class Keeper:
         self._host.apply(f"/api/v1/namespaces/{namespace}/secrets/{SECRET}", body, dict)
 
     def _remove(self, key: str) -> None:
+        """A namespace that has only lost its mark keeps its state: a mark can be put back, state cannot."""
         self._end(key)
+        if self._lives(key):
+            return
         self._plane(key).remove()
         _log.info("virtual cluster removed", key=key)
+
+    def _lives(self, key: str) -> bool:
+        name, _, uid = key.partition(".")
+        try:
+            found = self._host.get(f"/api/v1/namespaces/{name}", Plain).metadata
+        except NotFound:
+            return False
+        return found.uid == uid and found.deletion_timestamp is None
 
     def _end(self, key: str) -> None:
         found = self._running.pop(key, None)

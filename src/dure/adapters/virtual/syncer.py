@@ -7,7 +7,9 @@ is lost, late or doubled does no harm, and a syncer that was away catches up by 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -31,8 +33,11 @@ from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, Not
 Json = dict[str, Any]
 # Even when nothing is heard: a watch may be silent for minutes before it is known to be dead.
 CALM_S = 30.0
+# How a node is changes slowly, and is the host's business.
+NODES_S = 30.0
 # A burst of events is one round.
 GATHER_S = 0.1
+_MOST_TOLD = 10_000
 _KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
 
 _log = structlog.get_logger("dure.virtual")
@@ -45,6 +50,7 @@ class Syncer:
         self._virtual, self._host = virtual, host
         self._namespace, self._tenant = namespace, tenant
         self._told: set[tuple[str, str]] = set()
+        self._nodes_s = float("-inf")
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._mirrors = [
             *(Mirror(virtual, f"/api/v1/{kind}", Plain, self._wake.set) for kind in ("pods", "services", *_KINDS)),
@@ -74,7 +80,7 @@ class Syncer:
         hosted = _by_name(self._listed(self._host, self._of_host("pods"), NAMESPACE))
         self._show_nodes(hosted.values())
         for name in sorted(pods.keys() | hosted.keys()):
-            self._guarded(pods.get(name), lambda name=name: self._pod(name, pods.get(name), hosted.get(name)))
+            self._guarded(pods.get(name), partial(self._pod, name, pods.get(name), hosted.get(name)))
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -143,10 +149,7 @@ class Syncer:
             self._host.delete(self._of_host(kind, name), uid=hosted[name]["metadata"]["uid"])
         for name, body in sorted(wanted.items()):
             if name not in hosted or not _within(body, hosted[name]):
-                self._guarded(
-                    sources[name],
-                    lambda name=name, body=body: self._host.apply(self._of_host(kind, name), body, dict),
-                )
+                self._guarded(sources[name], partial(self._host.apply, self._of_host(kind, name), body, dict))
 
     def _show_nodes(self, pods: Iterable[Json]) -> None:
         """The nodes that this tenant's pods are on, and no others."""
@@ -154,7 +157,9 @@ class Syncer:
         there = _by_name(self._listed(self._virtual, "/api/v1/nodes"))
         for name in sorted(there.keys() - wanted):
             self._virtual.delete(f"/api/v1/nodes/{name}")
-        for name in sorted(wanted - there.keys()):
+        anew = time.monotonic() - self._nodes_s >= NODES_S
+        self._nodes_s = time.monotonic() if anew else self._nodes_s
+        for name in sorted(wanted if anew else wanted - there.keys()):
             try:
                 node, status = node_up(self._host.get(f"/api/v1/nodes/{name}", dict))
             except NotFound:
@@ -162,7 +167,7 @@ class Syncer:
             self._virtual.apply(f"/api/v1/nodes/{name}", node, dict)
             self._virtual.patch(f"/api/v1/nodes/{name}/status", {"status": status}, dict)
 
-    def _guarded(self, about: Json | None, act: Any) -> None:
+    def _guarded(self, about: Json | None, act: Callable[[], object]) -> None:
         """One object that is refused holds up nobody else; its owner is told in the virtual cluster."""
         try:
             act()
@@ -178,6 +183,8 @@ class Syncer:
         key = (metadata["uid"], message)
         if key in self._told:
             return
+        if len(self._told) >= _MOST_TOLD:
+            self._told.clear()
         self._told.add(key)
         reference = {"kind": about.get("kind", ""), "namespace": metadata["namespace"], "name": metadata["name"],
                      "uid": metadata["uid"]}  # fmt: skip

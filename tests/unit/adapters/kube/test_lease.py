@@ -35,7 +35,7 @@ class Server(Api):
             raise Conflict("there already")
         return self._write(body["spec"])
 
-    def apply(self, path: str, body: Any, kind: Any, *, dry_run: bool = False) -> Any:
+    def apply(self, path: str, body: Any, kind: Any, *, dry_run: bool = False, manager: str = "") -> Any:
         self.namespaced = True
 
     def patch(self, path: str, body: Any, kind: Any, how: str = "", manager: str = "") -> Any:

@@ -151,6 +151,19 @@ def test_on_a_slow_disk_writers_wait_for_one_another_and_all_are_taken(tmp_path:
     store.close()
 
 
+def test_when_no_connection_becomes_free_it_may_be_tried_again() -> None:
+    """An error that nobody translates would end whatever loop asked."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import QueuePool
+
+    from dure.adapters.store.trouble import translated
+
+    engine = create_engine("sqlite://", poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=0.01)
+    with engine.connect(), pytest.raises(Temporary, match="busy"), translated():
+        engine.connect()
+    engine.dispose()
+
+
 def _use(path: Path) -> None:
     store = open_store(f"sqlite:///{path}")
     try:

@@ -1,0 +1,159 @@
+"""Submissions at a steady rate while dashboards listen: how long one takes, and whether memory grows.
+
+    make load                                    10,000 a minute for 10 minutes, 1,000 devices, 100 listeners
+    make load ARGS="--per-minute 600 --minutes 1 --listeners 10"
+
+A whole `dure up` in a process of its own, with imitated clusters. Load is open: the next submission does not wait for
+the one before, as people do not either, so that a server which falls behind is seen to. A submission's time counts
+from the moment it was due.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+FLEET = """
+apiVersion: dure.dev/v1alpha1
+kind: Fleet
+metadata: {name: load}
+spec:
+  clusters:
+    - name: seoul
+      pools: [{name: big, class: a100-40gb-sxm, nodes: 63, devices: 8, price: {owned: 1000/h}}]
+    - name: busan
+      pools: [{name: big, class: a100-40gb-sxm, nodes: 62, devices: 8, price: {owned: 1100/h}}]
+  tenants: [{name: vision}]
+"""
+JOB = """{"apiVersion": "dure.dev/v1alpha1", "kind": "Workload", "metadata": {"name": "NAME", "tenant": "vision"},
+"spec": {"type": "batch", "classes": ["a100-40gb-sxm"], "demand": {"devices": 1}, "duration": "2min"}}"""
+SAMPLE_S = 5.0
+PATIENCE_S = 60.0
+
+
+class Run:
+    def __init__(self, url: str, token: str, pid: int) -> None:
+        self._pid = pid
+        self._headers = {"Authorization": f"Bearer {token}"}
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=200)
+        self._http = httpx.AsyncClient(
+            base_url=url, headers=self._headers, trust_env=False, timeout=PATIENCE_S, limits=limits
+        )
+        self.took_s: list[float] = []
+        self.refused: dict[str, int] = {}
+        self.heard = 0
+        self.mib: list[float] = []
+
+    async def play(self, per_minute: int, minutes: float, listeners: int) -> None:
+        beside = [asyncio.create_task(self._listen()) for _ in range(listeners)]
+        beside.append(asyncio.create_task(self._watch_memory()))
+        began, total = time.monotonic(), round(per_minute * minutes)
+        under_way: set[asyncio.Task[None]] = set()
+        for number in range(total):
+            due = began + number * 60.0 / per_minute
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            task = asyncio.create_task(self._submit(number, due))
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+        await asyncio.gather(*under_way)
+        for one in beside:
+            one.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+        await self._http.aclose()
+
+    async def _submit(self, number: int, due: float) -> None:
+        headers = {"Content-Type": "application/json", "Idempotency-Key": f"load/{number}"}
+        try:
+            answer = await self._http.post(
+                "/v1/workloads", content=JOB.replace("NAME", f"load-{number}"), headers=headers
+            )
+            outcome = str(answer.status_code)
+        except httpx.HTTPError as error:
+            outcome = type(error).__name__
+        if outcome == "201":
+            self.took_s.append(time.monotonic() - due)
+        else:
+            self.refused[outcome] = self.refused.get(outcome, 0) + 1
+
+    async def _listen(self) -> None:
+        headers = {"Accept": "text/event-stream"}
+        while True:
+            with contextlib.suppress(httpx.HTTPError):
+                async with self._http.stream("GET", "/v1/events", headers=headers, timeout=None) as stream:
+                    async for line in stream.aiter_lines():
+                        self.heard += line.startswith("data:")
+            await asyncio.sleep(1.0)
+
+    async def _watch_memory(self) -> None:
+        while True:
+            self.mib.append(_mib(self._pid))
+            await asyncio.sleep(SAMPLE_S)
+
+    def told(self) -> dict[str, Any]:
+        took = sorted(self.took_s) or [0.0]
+        half = self.mib[len(self.mib) // 2 :] or [0.0]
+        return {
+            "accepted": len(self.took_s),
+            "refused": self.refused,
+            **{f"p{p}_ms": round(took[min(len(took) - 1, len(took) * p // 100)] * 1000, 1) for p in (50, 95, 99)},
+            "events_heard": self.heard,
+            "mib_first": round(self.mib[0]) if self.mib else 0,
+            "mib_half": round(half[0]),
+            "mib_last": round(half[-1]),
+            "load": round(os.getloadavg()[0], 1),
+        }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--per-minute", type=int, default=10_000)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--listeners", type=int, default=100)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="dure-load-", ignore_cleanup_errors=True) as folder:
+        state = Path(folder) / "state"
+        (Path(folder) / "fleet.yaml").write_text(FLEET)
+        options = ["--state", str(state), "--port", "0", "--fleet", f"{folder}/fleet.yaml", "--speed", "60"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with (Path(folder) / "log").open("wb") as log:
+            command = [sys.executable, "-m", "dure", "up", *options]
+            server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        try:
+            url, token = _address(state)
+            run = Run(url, token, server.pid)
+            asyncio.run(run.play(asked.per_minute, asked.minutes, asked.listeners))
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait()
+    print(json.dumps({"per_minute": asked.per_minute, "minutes": asked.minutes, **run.told()}))
+
+
+def _mib(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _address(state: Path) -> tuple[str, str]:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads((state / "address.json").read_text())
+            return str(found["url"]), (state / "token").read_text().strip()
+        time.sleep(0.2)
+    raise SystemExit(f"Dure has not started within {PATIENCE_S:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

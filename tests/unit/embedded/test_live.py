@@ -1,0 +1,47 @@
+"""The loop of a running Dure outlives whatever goes wrong in one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from dure.embedded.live import LiveFleet
+from dure.model.catalogue import Catalogue
+from dure.model.errors import Temporary
+from dure.model.fleet import Fleet
+
+
+@pytest.fixture
+def live(small_fleet: Fleet, known: Catalogue, tmp_path: Path) -> Iterator[LiveFleet]:
+    made = LiveFleet(small_fleet, known, tmp_path / "state", speed=60.0)
+    yield made
+    made.samples.close()
+    made.store.close()
+
+
+@pytest.mark.parametrize("trouble", [Temporary("the disk is full"), RuntimeError("a fault of ours"), KeyError("x")])
+def test_a_turn_that_fails_is_tried_again(
+    live: LiveFleet, monkeypatch: pytest.MonkeyPatch, trouble: Exception
+) -> None:
+    def failing() -> bool:
+        raise trouble
+
+    with monkeypatch.context() as patched, capture_logs() as logs:
+        patched.setattr(live.world, "step", failing)
+        live.turn()
+    assert [one["event"] for one in logs] == ["turn failed, trying again"]
+    live.turn()
+    assert live.store.list_reports()
+
+
+def test_a_save_that_the_disk_refuses_does_not_end_the_loop(live: LiveFleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("dure.embedded.live.write_whole", full)
+    with capture_logs() as logs:
+        live._try_save()
+    assert "No space left" in logs[0]["error"]

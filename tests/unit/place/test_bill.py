@@ -1,0 +1,181 @@
+"""Each term of a bill by itself, against figures that can be worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from dure.model.bill import Bill
+from dure.model.cluster import ClusterInfo
+from dure.model.money import Rates
+from dure.model.tariff import Capacity, Weekly
+from dure.model.units import MICROS
+from dure.model.weights import Weights
+from dure.model.workload import Slo, Workload, WorkloadType
+from dure.place.bill import (
+    Quote,
+    charged,
+    data_value,
+    deadline_risk,
+    drain_of,
+    latency_misses,
+    lateness,
+    move_price,
+    quote,
+    reclaim_chance,
+    reclaim_loss,
+    rework,
+    run_time,
+    traffic_price,
+)
+from dure.place.option import Option, options, world_of
+from dure.place.settings import PlaceSettings
+from dure.place.spread import share_of, spread
+from tests.fixtures.small_world import CATALOGUE, GIB, training
+from tests.unit.place.worlds import NOW_S, carbon, pool, snapshot, tariff
+
+HOUR_S = 3600.0
+RULE = PlaceSettings()
+JOB = replace(training("job"), duration_s=2 * HOUR_S, gang=2)
+STARTS = np.array([NOW_S, NOW_S + HOUR_S])
+WORLD = snapshot(
+    (),
+    pools=(pool("a"),),
+    tariffs=(tariff("a", (10, 20, 30, *(40,) * 165), electricity=100),),
+    grids=(carbon("a", (100.0, 300.0, 500.0, *(500.0,) * 93)),),
+    carbon_per_kg=7,
+    a=ClusterInfo("a", "here", grid="a", pue=1.5, observed_s=NOW_S),
+)
+
+
+def option(job: Workload = JOB) -> Option:
+    [found] = options(job, world_of(WORLD, 48), NOW_S)
+    return found
+
+
+def priced(job: Workload = JOB, home: Option | None = None, rule: PlaceSettings = RULE) -> Quote:
+    return quote(job, home or option(job), WORLD, rule, NOW_S, STARTS)
+
+
+def spot(per_hour: float) -> Option:
+    home = option()
+    return replace(
+        home,
+        pool=replace(home.pool, capacity=Capacity.SPOT, boot_s=60.0),
+        tariff=replace(home.tariff, spot=home.tariff.owned, reclaim_per_hour=per_hour),
+    )
+
+
+def test_rent_power_and_carbon_are_those_of_the_hours_it_runs() -> None:
+    found = priced()
+    devices = JOB.demand.devices * 2
+    kwh = CATALOGUE.classes["big"].peak_w * devices * 2 / 1000 * 1.5
+    assert found.direct.tolist() == pytest.approx([devices * 30 * MICROS, devices * 50 * MICROS])
+    assert found.energy.tolist() == pytest.approx([kwh * 100 * MICROS] * 2)
+    assert found.grams.tolist() == pytest.approx([kwh * 200, kwh * 400])
+    assert found.carbon.tolist() == pytest.approx([kwh * 200 / 1000 * 7 * MICROS, kwh * 400 / 1000 * 7 * MICROS])
+    assert found.watt_hours == pytest.approx(kwh * 1000)
+
+
+def test_a_slower_class_runs_longer_and_what_is_done_is_not_paid_again() -> None:
+    assert run_time(JOB, 0.5) == 4 * HOUR_S
+    assert run_time(JOB, 1.0, done_s=HOUR_S) == HOUR_S
+    assert run_time(JOB, 1.0, done_s=9 * HOUR_S) == 1.0
+    assert run_time(replace(JOB, type=WorkloadType.SERVING), 0.5) == 24 * HOUR_S
+
+
+def test_lateness_is_weighed_over_short_usual_and_long_runs() -> None:
+    def late(deadline_s: float | None) -> list[float]:
+        job = replace(JOB, deadline_s=deadline_s)
+        found = lateness(job, RULE, NOW_S, STARTS, 1000.0, np.array([2.0, 2.0]))
+        return [float(each) for each in found]
+
+    assert late(None) == [0.0, 0.0]
+    assert late(HOUR_S + 1300.0) == [0.0, 0.0]
+    assert late(HOUR_S + 1000.0) == pytest.approx([0.0, 0.3 * 300 * 2])
+    assert late(HOUR_S) == pytest.approx([0.0, (0.3 * 800 + 0.4 * 1000 + 0.3 * 1300) * 2])
+
+
+def test_a_reclaim_is_likelier_in_a_longer_run_and_only_on_spot() -> None:
+    assert reclaim_chance(spot(0.5), 2 * HOUR_S) == pytest.approx(0.75)
+    assert reclaim_chance(spot(0.5), HOUR_S) == pytest.approx(0.5)
+    assert reclaim_chance(option(), 2 * HOUR_S) == 0.0
+    assert reclaim_chance(spot(5.0), HOUR_S) == pytest.approx(0.99)
+
+
+def test_what_a_reclaim_destroys_is_half_an_interval_and_takes_a_whole_one_and_a_start() -> None:
+    price, run_s = np.array([100.0]), 4 * HOUR_S
+    kept = replace(JOB, checkpoint_s=HOUR_S)
+    assert rework(kept, 0.5, Capacity.SPOT, price, run_s).tolist() == pytest.approx([100 * 2 * 0.5 / 4])
+    assert rework(JOB, 0.5, Capacity.SPOT, price, run_s).tolist() == pytest.approx([100 * 2 * 2 / 4])
+    assert rework(kept, 0.5, Capacity.OWNED, price, run_s).tolist() == [0.0]
+    assert reclaim_loss(kept, spot(0.5), run_s, 30.0) == HOUR_S + 30 + 60
+    assert reclaim_loss(JOB, spot(0.5), run_s, 30.0) == run_s + 30 + 60
+    assert reclaim_loss(kept, spot(0.5), 100.0, 30.0) == 100 + 30 + 60
+
+
+def test_the_guard_asks_its_price_where_a_reclaim_would_leave_no_time() -> None:
+    run_s, loss_s = 1000.0, 500.0
+    enough = HOUR_S + RULE.careful * run_s + 2 * loss_s
+    assert deadline_risk(JOB, RULE, NOW_S, STARTS, run_s, loss_s).tolist() == [0.0, 0.0]
+    just, short = (replace(JOB, deadline_s=deadline_s) for deadline_s in (enough, enough - 1))
+    assert deadline_risk(just, RULE, NOW_S, STARTS, run_s, loss_s).tolist() == [0.0, 0.0]
+    assert deadline_risk(short, RULE, NOW_S, STARTS, run_s, loss_s).tolist() == [0.0, RULE.spot_late_factor]
+
+
+def test_a_network_that_takes_all_of_the_target_misses_always() -> None:
+    serves = replace(JOB, slo=Slo(latency_p95_ms=100.0))
+    assert latency_misses(serves, 0.0) == 0.0
+    assert latency_misses(JOB, 50.0) == 0.0
+    assert latency_misses(serves, 50.0) == pytest.approx(0.05**0.5 - 0.05)
+    assert latency_misses(serves, 100.0) == latency_misses(serves, 500.0) == pytest.approx(0.95)
+
+
+def test_data_that_is_there_saves_egress_and_data_that_is_not_is_pulled_or_moved() -> None:
+    job = replace(JOB, dataset="images", dataset_mib=2 * GIB, model="m", checkpoint_s=HOUR_S)
+    far = option(job)
+    metered = replace(far.cluster, metered_micros_per_gib=10)
+    far = replace(far, cluster=metered, tariff=replace(far.tariff, egress_micros_per_gib=3, owned=Weekly((40,))))
+    near = replace(far, cluster=replace(metered, datasets=("images",)))
+    assert (data_value(job, far, Rates()), data_value(job, near, Rates())) == (0, 6)
+    assert (traffic_price(job, far, GIB), traffic_price(job, near, GIB)) == (30, 10)
+    warm = replace(near, pool=replace(near.pool, warm={"m": 1}))
+    assert traffic_price(job, warm, GIB) == 0
+    devices = job.demand.devices * 2
+    half_an_hour = round(devices * 40 / 2)
+    assert move_price(job, near, 0.0, Rates()) == half_an_hour
+    assert move_price(job, far, HOUR_S, Rates()) == half_an_hour * 3 + 6
+
+
+def test_what_is_chosen_by_is_the_bill_under_the_weights() -> None:
+    found = replace(priced(), sla=np.array([5.0, 5.0]), warm_saved=np.array([3.0, 3.0]), data_saved=4)
+    plain = replace(RULE, wait_charge_per_day=0.0, forecast_margin_per_day=0.0)
+    base = found.steer(Weights(), 1.0, plain, NOW_S)
+    assert base.tolist() == pytest.approx((found.total + 1e-3 * found.grams).tolist())
+    assert (found.steer(Weights(slo=3.0), 1.0, plain, NOW_S) - base).tolist() == pytest.approx([10.0, 10.0])
+    assert (found.steer(Weights(locality=2.0), 1.0, plain, NOW_S) - base).tolist() == pytest.approx([-7.0, -7.0])
+    crowded = found.steer(Weights(), 1.5, plain, NOW_S) - base
+    assert crowded.tolist() == pytest.approx((0.5 * found.direct).tolist())
+    doubt = replace(plain, wait_charge_per_day=0.24)
+    waiting = found.steer(Weights(), 1.0, doubt, NOW_S) - base
+    assert waiting.tolist() == pytest.approx([0.0, 0.01 * float(found.direct[1] + found.energy[1])])
+
+
+def test_budgets_are_charged_for_rent_power_and_traffic_alone() -> None:
+    assert charged(Bill(direct=10, energy=5, sla=99, traffic=2)) == 17
+    found = priced()
+    money, grams = drain_of(replace(found, traffic=2))[0]
+    assert money == round(float(found.direct[0])) + round(float(found.energy[0])) + 2
+    assert grams == found.grams[0]
+    made = found.bill(1)
+    assert (made.direct, made.carbon_g, made.carbon_unknown) == (round(float(found.direct[1])), found.grams[1], False)
+
+
+def test_a_tenant_that_has_all_its_spot_devices_in_one_place_fears_twice_as_much_there() -> None:
+    held = {"t": {("a", "p"): 3000, ("b", "p"): 1000}}
+    assert [share_of(held, "t", (name, "p")) for name in "abc"] == [0.75, 0.25, 0.0]
+    assert share_of(held, "other", ("a", "p")) == 0.0
+    found = replace(priced(), rework=np.array([10.0, 20.0]))
+    assert spread(found, 0.75).rework.tolist() == [17.5, 35.0]
+    assert spread(found, 0.0) is found
