@@ -1,4 +1,4 @@
-"""Who changes its home: for a saving that pays the move and leaves room for others, or because spot became too risky."""
+"""Who changes its home: for a saving that pays the move and leaves room, or because spot has become too risky."""
 
 from __future__ import annotations
 
