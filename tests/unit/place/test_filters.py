@@ -10,7 +10,7 @@ from dure.model.bill import Bill
 from dure.model.demand import Demand
 from dure.model.reason import Reason
 from dure.model.tenant import Budget, Isolation, Tenant, TenantUsage
-from dure.model.workload import Slo, Workload
+from dure.model.workload import AcceptedClass, Slo, Workload
 from dure.place.filters import STALE_S, budget_clash, isolation_clash, quota_clash, static_clash
 from dure.place.option import Option, options, world_of
 from tests.fixtures.small_world import GIB, training
@@ -157,3 +157,12 @@ def test_a_share_for_a_tenant_with_nodes_of_its_own_wants_an_empty_node() -> Non
     assert isolation_clash(option(home={"free_whole": ()}), own, share) is not None
     assert isolation_clash(taken, Tenant("t"), share) is None
     assert isolation_clash(taken, own, Demand(devices=1)) is None
+
+
+def test_a_pool_of_a_class_that_the_workload_does_not_name_is_no_home() -> None:
+    other = replace(JOB, classes=(AcceptedClass("small"),))
+    [found] = options(other, world_of(WORLD, 48), NOW_S)
+    assert found.speed == 0.0
+    clash = static_clash(other, found, other.demand, WORLD)
+    assert clash is not None
+    assert clash.reason is Reason.CLASS_NOT_ACCEPTED
