@@ -156,6 +156,14 @@ class Api:
         except NotFound:
             return
 
+    def end(self, path: str, *, uid: str) -> None:
+        """Delete without grace: for who knows that nothing of it runs any more."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+        try:
+            self._send("DELETE", path, body)
+        except NotFound:
+            return
+
     def watch(self, path: str, params: dict[str, str], read_s: float) -> Watch:
         """A stream of lines; silence longer than `read_s` ends it like a lost connection."""
         timeout = httpx2.Timeout(_TIMEOUT_S, read=read_s)
