@@ -211,7 +211,8 @@ def test_a_tensor_that_makes_no_sense_is_refused(bad: Tensor) -> None:
         to_array(bad)
 
 
-def test_status_feedback_and_weights_are_served(daemon: Executor) -> None:
+def test_status_feedback_and_squads_are_served(daemon: Executor, models: dict[str, Path]) -> None:
+    daemon.submit("recommender", sample_input(onnx.load(str(models["recommender"])), seed=1)).result(PATIENCE_S)
     found = route(daemon, "GET", "/v1/share/status", {})
     assert {t.name for t in found.tenants} == set(KINDS)
     said = route(daemon, "POST", "/v1/share/feedback", {"tenant": "convolution", "word": "too-slow"})

@@ -34,6 +34,13 @@ def test_half_a_device_is_worth_half_of_one_that_is_cut_into_halves() -> None:
     assert (values[0], values[lower], values[upper], values[lower | upper]) == (1.0, 0.5, 0.5, 0.0)
 
 
+def test_every_small_slice_that_still_fits_is_worth_its_part() -> None:
+    amounts = np.zeros(len(A100.profiles))
+    amounts[0] = 1.0
+    values = mask_values(A100, amounts, np.ones((1, amounts.size)))[0]
+    assert [round(float(values[mask]) * 7, 6) for mask in (0b0, 0b1, 0b101, 0b111_1111)] == [7.0, 6.0, 5.0, 0.0]
+
+
 def test_a_profile_that_fills_the_device_costs_one_device() -> None:
     whole = max(range(len(A100.profiles)), key=lambda i: A100.profiles[i].slots)
     amounts = tuple(1.0 if i == whole else 0.0 for i in range(len(A100.profiles)))

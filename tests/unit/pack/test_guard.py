@@ -20,7 +20,7 @@ def guard(
         needs[2 + lane] = per_idle
     found = np.full(LANES, -1, np.int64)
     set_guard(found, totals, needs)
-    return [int(price) for price in found[1:]]
+    return [int(one) for one in found[1:]]
 
 
 def test_a_lane_is_guarded_until_its_stock_exceeds_the_reserve() -> None:

@@ -12,7 +12,7 @@ from dure.model.money import Rates
 from dure.model.tariff import Capacity, Weekly
 from dure.model.units import MICROS
 from dure.model.weights import Weights
-from dure.model.workload import Slo, Workload, WorkloadType
+from dure.model.workload import AcceptedClass, Slo, Workload, WorkloadType
 from dure.place.bill import (
     Quote,
     charged,
@@ -29,11 +29,12 @@ from dure.place.bill import (
     run_time,
     traffic_price,
 )
+from dure.place.candidate import Cycle
 from dure.place.option import Option, options, world_of
 from dure.place.settings import PlaceSettings
 from dure.place.spread import share_of, spread
 from tests.fixtures.small_world import CATALOGUE, GIB, training
-from tests.unit.place.worlds import NOW_S, carbon, pool, snapshot, tariff
+from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
 
 HOUR_S = 3600.0
 RULE = PlaceSettings()
@@ -88,8 +89,7 @@ def test_a_slower_class_runs_longer_and_what_is_done_is_not_paid_again() -> None
 def test_lateness_is_weighed_over_short_usual_and_long_runs() -> None:
     def late(deadline_s: float | None) -> list[float]:
         job = replace(JOB, deadline_s=deadline_s)
-        found = lateness(job, RULE, NOW_S, STARTS, 1000.0, np.array([2.0, 2.0]))
-        return [float(each) for each in found]
+        return list(lateness(job, RULE, NOW_S, STARTS, 1000.0, np.array([2.0, 2.0])))
 
     assert late(None) == [0.0, 0.0]
     assert late(HOUR_S + 1300.0) == [0.0, 0.0]
@@ -179,3 +179,26 @@ def test_a_tenant_that_has_all_its_spot_devices_in_one_place_fears_twice_as_much
     found = replace(priced(), rework=np.array([10.0, 20.0]))
     assert spread(found, 0.75).rework.tolist() == [17.5, 35.0]
     assert spread(found, 0.0) is found
+
+
+def test_spot_that_leaves_no_time_to_begin_again_costs_its_risk() -> None:
+    home = spot(0.5)
+    tight = replace(JOB, deadline_s=RULE.duration_high * 2 * HOUR_S + HOUR_S)
+    found = priced(tight, home)
+    assert reclaim_chance(home, 2 * HOUR_S) == pytest.approx(0.75)
+    assert found.sla.tolist() == pytest.approx((0.75 * found.direct * RULE.spot_late_factor).tolist())
+    assert priced(tight).sla.tolist() == [0.0, 0.0]
+
+
+def test_the_price_of_a_long_slow_run_is_that_of_all_its_hours() -> None:
+    """Thirty hours at half speed run for sixty; after two days the price is ten times as high."""
+    job = record(
+        replace(training("long"), duration_s=30 * HOUR_S, classes=(AcceptedClass("big"), AcceptedClass("small", 0.5)))
+    )
+    prices = (1,) * 48 + (10,) * 120
+    world = snapshot(
+        (job,), pools=(pool("a", class_name="small"),), tariffs=(tariff("a", prices, class_name="small"),), grids=()
+    )
+    [found] = Cycle(world, (job,)).candidates(job)
+    assert found.quote is not None
+    assert float(found.quote.direct[0]) == pytest.approx((48 * 1 + 12 * 10) * MICROS)

@@ -85,6 +85,7 @@ def test_a_price_limit_is_in_the_fleets_currency_and_of_this_hour() -> None:
     assert home(world(goal, tariffs=(cheap_now, tariff("b", 2000)))) == "a"
     later = (replace(cheap_now, owned=Weekly((1000 * MICROS, *(800 * MICROS,) * 167))), tariff("b", 2000))
     assert home(world(goal, tariffs=later)) == ""
+    assert home(world(Goal(max_price_micros=1000 * MICROS), tariffs=later)) == "a", "the limit itself is allowed"
 
 
 def test_spot_is_left_to_those_who_may_use_it() -> None:

@@ -170,6 +170,14 @@ def test_a_carbon_budget_sends_the_job_to_the_greener_grid() -> None:
     assert homes(place(world)) == {"train": "b"}
 
 
+@pytest.mark.parametrize("budget", [Budget(carbon_g=100.0), Budget(money_micros=2500 * MICROS)])
+def test_jobs_that_are_decided_together_share_one_budget_of_either_kind(budget: Budget) -> None:
+    """One hour emits 160 g at `a` and 40 g at `b`, and costs 1,000 and 2,000: two fit into either budget."""
+    jobs = tuple(record(training(f"t{n}", classes=BIG_ONLY, duration_s=HOUR)) for n in range(4))
+    world = snapshot(jobs, tenants=(Tenant("vision", budget=budget),))
+    assert len(homes(place(world))) == 2
+
+
 def test_without_borrowing_a_tenant_stays_inside_its_quota() -> None:
     tenant = Tenant("vision", quota={"big": 2}, borrow=False)
     jobs = tuple(record(training(f"t{n}", classes=BIG_ONLY)) for n in range(4))

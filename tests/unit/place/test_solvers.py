@@ -131,3 +131,32 @@ def test_what_fits_alone_is_what_is_not_broken_alone(inst: Instance) -> None:
         only = np.full(inst.jobs, HELD, np.int64)
         only[owner[option]] = option
         assert fits[option] == (broken(inst, only) == "")
+
+
+def crowded(seed: int) -> Instance:
+    """Twelve jobs of one to three hours that want the same cheap hours of two small pools."""
+    chance = np.random.default_rng(seed)
+    first, option, cost = [0], [], []
+    for _ in range(12):
+        length, need = int(chance.integers(1, 4)), int(chance.integers(1, 4))
+        for row in range(2):
+            for start in range(8 - length + 1):
+                option.append((row, -1, start, length, need))
+                cost.append(length * need * (1.0 + start + 2 * row) + float(chance.random()))
+        first.append(len(cost))
+    return instance(
+        np.array(first), np.array(option, np.int32), np.array(cost), np.full(12, 500.0),
+        np.arange(4, dtype=np.int32).reshape(-1, 1), np.full((2, 8, 1), 4, np.int32),
+    )  # fmt: skip
+
+
+def test_the_search_comes_near_the_optimum_of_small_crowds_where_the_first_answer_does_not() -> None:
+    gaps, first_gaps = [], []
+    for seed in range(8):
+        inst = crowded(seed)
+        optimum = solve_exact(inst).cost
+        answer = solve(inst, Solver(Method.RUIN, Search(iterations_per_job=400)), seed=1)
+        gaps.append(answer.cost / optimum - 1.0)
+        first_gaps.append(total(inst, first_answer(inst)) / optimum - 1.0)
+    assert np.mean(gaps) < 0.02
+    assert np.mean(gaps) < np.mean(first_gaps) / 4
