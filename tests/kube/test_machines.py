@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dure.adapters.kube.machines import CLAIMS, RECLAIM_AT, STOPPING, Machines
+from dure.adapters.kube.machines import CLAIMS, RECLAIM_AT, STOPPING, TEMPLATE, Machines
 from dure.adapters.kube.rest import Api
-from dure.agent.nodes import NodeKeeper
+from dure.agent.nodes import NodeKeeper, PoolRules
 from dure.cli.scale_nodes import read_pools
+from dure.scale.nodes.budget import Budget
 from dure.scale.nodes.state import NewNode, Pod, Pool
 from lab.cluster import Cluster
 from lab.crds import crd_files
@@ -21,6 +22,7 @@ from tests.kube.world import api_of, until
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 DEPLOYMENT = "/apis/apps/v1/namespaces/default/deployments/chat"
+TEMPLATE_NOW = "v2"
 POOLS = """
 pools:
   - {name: gpu, types: [g5.xlarge, g5.12xlarge], zones: [lab-a], spot: 0.35, reclaims: 0.05}
@@ -33,13 +35,15 @@ class Fleet:
     def __init__(self, cluster: Cluster, api: Api, pools: tuple[Pool, ...]) -> None:
         self.cluster, self.pools, self.now_s = cluster, pools, 10_000.0
         offers = [offer for pool in pools for offer in pool.offers]
-        self.machines = Machines(api, offers, "kwok")
+        self.machines = Machines(api, offers, "kwok", {"gpu": TEMPLATE_NOW})
+        self.rules: dict[str, PoolRules] | None = None
         self.claims = Machines(api, offers, "karpenter")
         self.said: list[str] = []
 
     def turn(self) -> bool:
         self.now_s += 1.0
-        return NodeKeeper(self.machines, self.pools, tell=self.said.append).turn(self.now_s)
+        keeper = NodeKeeper(self.machines, self.pools, rules=self.rules, tell=self.said.append)
+        return keeper.turn(self.now_s)
 
     def nodes(self) -> dict[str, Json]:
         return {node["metadata"]["name"]: node for node in self.cluster.api.get("/api/v1/nodes")["items"]}
@@ -72,6 +76,7 @@ def test_machines_come_for_pods_that_wait_and_go_when_they_idle(lab_factory: Lab
         fleet = Fleet(cluster, api, read_pools(file))
         come_and_go(fleet)
         answer_a_notice(fleet)
+        renew(fleet)
         claim_machines(fleet)
 
 
@@ -101,6 +106,18 @@ def answer_a_notice(fleet: Fleet) -> None:
     fleet.now_s += 60.0
     fleet.settle(1)
     assert taken not in fleet.nodes()
+
+
+def renew(fleet: Fleet) -> None:
+    """A node of an earlier template is replaced by one of today's; the pod is served meanwhile."""
+    (old,) = fleet.nodes()
+    fleet.cluster.api.patch(f"/api/v1/nodes/{old}", {"metadata": {"labels": {TEMPLATE: "earlier"}}})
+    fleet.rules = {"gpu": PoolRules((Budget("100%"),), template=TEMPLATE_NOW)}
+    until(lambda: not fleet.turn() and old not in fleet.nodes() and fleet.ready() == 1, "a node of today's template")
+    (new,) = fleet.nodes().values()
+    assert new["metadata"]["labels"][TEMPLATE] == TEMPLATE_NOW
+    assert any(f"stops {old}: Drifted" in line for line in fleet.said)
+    fleet.rules = None
 
 
 def claim_machines(fleet: Fleet) -> None:

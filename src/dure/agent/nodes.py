@@ -18,7 +18,7 @@ from dure.model.units import Instant, Seconds
 from dure.scale.nodes.budget import Budget as DisruptionBudget
 from dure.scale.nodes.budget import allowed
 from dure.scale.nodes.consolidate import Budget, Consolidation, Settings, consolidate, unlimited, validate
-from dure.scale.nodes.lifecycle import expired
+from dure.scale.nodes.lifecycle import Ending, Schedule, drifted, expired, scheduled_nodes, surplus
 from dure.scale.nodes.packer import pack
 from dure.scale.nodes.provision import Provision, provision, usage
 from dure.scale.nodes.spot import NOTICE_S, Guest, reclaim
@@ -50,17 +50,21 @@ class MachinePort(Protocol):
 
 
 class PoolRules(msgspec.Struct, frozen=True):
-    """What holds a pool's nodes: how many may go at once, and how old one may get."""
+    """What holds a pool's nodes: how many may go at once, how old one may get, of which template they are (empty: of
+    any), and how many there may be at which hours."""
 
     budgets: tuple[DisruptionBudget, ...] = ()
     expire_after_s: Seconds = math.inf
+    template: str = ""
+    schedules: tuple[Schedule, ...] = ()
 
 
 class Outlook(msgspec.Struct, frozen=True):
-    """What a look would do: machines for what waits, and what could be given back."""
+    """What a look would do: machines for what waits, what could be given back, and what has to go anyway."""
 
     provision: Provision
     consolidation: Consolidation
+    endings: tuple[Ending, ...] = ()
 
 
 class NodeKeeper:
@@ -82,8 +86,10 @@ class NodeKeeper:
     def look(self, now_s: Instant) -> Outlook:
         """The plans as things are now; nothing is changed."""
         waiting, nodes = self._machines.fetch()
-        plan = consolidate(nodes, self._pools, self._settings, now_s, self._budget(nodes, now_s))
-        return Outlook(provision(waiting, nodes, self._pools), plan)
+        pools = self._pools_at(now_s)
+        plan = consolidate(nodes, pools, self._settings, now_s, self._budget(nodes, now_s))
+        endings = (*self._off_hours(nodes, now_s), *self._expired(nodes, now_s), *self._drifted(nodes, now_s))
+        return Outlook(provision(waiting, nodes, pools), plan, endings)
 
     def turn(self, now_s: Instant) -> bool:
         """One look and one act; answers whether anything was done or is still under way."""
@@ -92,9 +98,35 @@ class NodeKeeper:
         if self._machines.booting():
             return True
         waiting, nodes = self._machines.fetch()
+        if closing := self._off_hours(nodes, now_s):
+            for ending in closing:
+                self._stop(ending)
+            return True
         if waiting:
-            return self._buy(provision(waiting, nodes, self._pools))
-        return self._expire(nodes, now_s) or self._give_back(nodes, now_s)
+            return self._buy(provision(waiting, nodes, self._pools_at(now_s)))
+        if outdated := [*self._expired(nodes, now_s), *self._drifted(nodes, now_s)]:
+            # One at a time: the next one when this one is gone.
+            self._replace(outdated[0].node, now_s)
+            self._stop(outdated[0])
+            return True
+        return self._give_back(nodes, now_s)
+
+    def _pools_at(self, now_s: Instant) -> tuple[Pool, ...]:
+        """The pools with no more nodes than their schedules leave at this hour."""
+        return tuple(self._pool_at(pool, now_s) for pool in self._pools)
+
+    def _pool_at(self, pool: Pool, now_s: Instant) -> Pool:
+        left = self._left_by_schedule(pool.name, now_s)
+        if left is None:
+            return pool
+        return msgspec.structs.replace(pool, max_nodes=left if pool.max_nodes is None else min(left, pool.max_nodes))
+
+    def _left_by_schedule(self, pool: str, now_s: Instant) -> int | None:
+        return scheduled_nodes((self._rules or {}).get(pool, PoolRules()).schedules, now_s)
+
+    def _stop(self, ending: Ending) -> None:
+        self._machines.stop(ending.node, ending.reason)
+        self._tell(f"stops {ending.node}: {ending.reason}, {ending.detail}")
 
     def _budget(self, nodes: tuple[Node, ...], now_s: Instant) -> Budget:
         """How many nodes of a pool may go now, and why; asked by a consolidation for each pool and reason."""
@@ -111,16 +143,31 @@ class NodeKeeper:
 
         return left
 
-    def _expire(self, nodes: tuple[Node, ...], now_s: Instant) -> bool:
-        """The oldest node that is too old is replaced; one at a time, whatever the budgets say."""
-        for pool, rules in sorted((self._rules or {}).items()):
-            mine = tuple(node for node in nodes if node.pool == pool)
-            for ending in expired(mine, rules.expire_after_s, now_s)[:1]:
-                self._replace(ending.node)
-                self._machines.stop(ending.node, ending.reason)
-                self._tell(f"stops {ending.node}: {ending.reason}, {ending.detail}")
-                return True
-        return False
+    def _off_hours(self, nodes: tuple[Node, ...], now_s: Instant) -> list[Ending]:
+        """Nodes that a schedule does not leave at this hour; an order of the owner, so no budget holds them."""
+        found: list[Ending] = []
+        for pool, mine in self._ruled(nodes):
+            if (left := self._left_by_schedule(pool, now_s)) is not None:
+                found += surplus(mine, left)
+        return found
+
+    def _expired(self, nodes: tuple[Node, ...], now_s: Instant) -> list[Ending]:
+        """Nodes that are too old, whatever the budgets say."""
+        rules = self._rules or {}
+        return [end for pool, mine in self._ruled(nodes) for end in expired(mine, rules[pool].expire_after_s, now_s)]
+
+    def _drifted(self, nodes: tuple[Node, ...], now_s: Instant) -> list[Ending]:
+        """Nodes of an earlier template, as many as the budgets let go."""
+        rules, budget = self._rules or {}, self._budget(nodes, now_s)
+        return [
+            ending
+            for pool, mine in self._ruled(nodes)
+            if rules[pool].template
+            for ending in drifted(mine, rules[pool].template)[: budget(pool, "Drifted")]
+        ]
+
+    def _ruled(self, nodes: tuple[Node, ...]) -> list[tuple[str, tuple[Node, ...]]]:
+        return [(pool, tuple(node for node in nodes if node.pool == pool)) for pool in sorted(self._rules or {})]
 
     def _buy(self, plan: Provision) -> bool:
         for new in plan.bought.nodes:
@@ -131,7 +178,7 @@ class NodeKeeper:
         return bool(plan.bought.nodes) or bool(plan.onto)
 
     def _give_back(self, nodes: tuple[Node, ...], now_s: Instant) -> bool:
-        plan = consolidate(nodes, self._pools, self._settings, now_s, self._budget(nodes, now_s))
+        plan = consolidate(nodes, self._pools_at(now_s), self._settings, now_s, self._budget(nodes, now_s))
         if not plan.stop:
             return False
         if problem := validate(plan, self._machines.fetch()[1]):
@@ -171,7 +218,7 @@ class NodeKeeper:
                         self._machines.stop(name, "Reclaimed")
                     case "start-replacement" if name not in self._answered:
                         self._answered.add(name)
-                        self._replace(name)
+                        self._replace(name, now_s)
                     case "stop-requests" | "checkpoint":
                         self._machines.mark(step.subject)
                     case "evict":
@@ -181,10 +228,10 @@ class NodeKeeper:
             acted = True
         return acted
 
-    def _replace(self, name: str) -> None:
+    def _replace(self, name: str, now_s: Instant) -> None:
         _, nodes = self._machines.fetch()
         lost = next((node for node in nodes if node.name == name), None)
         if lost is None or not lost.pods:
             return
-        for new in pack(lost.pods, self._pools, usage(nodes)).nodes:
+        for new in pack(lost.pods, self._pools_at(now_s), usage(nodes)).nodes:
             self._tell(f"{name} has to go; starts {self._machines.start(new, name)} at once")

@@ -31,6 +31,15 @@ class BudgetPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     timezone: str = "UTC"
 
 
+class HoursPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """At most `nodes` nodes for `hours` after each firing of `schedule`."""
+
+    schedule: str
+    hours: float
+    nodes: int = 0
+    timezone: str = "UTC"
+
+
 class PoolPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node pool: types of the built-in table, how cheap spot is, what daemons take of each node."""
 
@@ -44,6 +53,8 @@ class PoolPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overhead: dict[str, str] = {}
     budgets: tuple[BudgetPart, ...] = ()
     expire_hours: float = math.inf
+    template: str = ""
+    off_hours: tuple[HoursPart, ...] = ()
 
 
 class NodesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +63,7 @@ class NodesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @click.command(name="nodes")
 @click.option("-f", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True,
-              help="The node pools: name, types, zones, spot, max_nodes.")  # fmt: skip
+              help="The node pools; docs/scale.md has every key.")  # fmt: skip
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=True)
 @click.option("--via", type=click.Choice(["karpenter", "kwok"]), default="karpenter", show_default=True,
               help="How machines are asked for: NodeClaims, or KWOK's fake nodes.")  # fmt: skip
@@ -65,7 +76,9 @@ def command(file: Path, kubeconfig: Path, via: str, apply: bool, once: bool, eve
     Pods that wait get the cheapest machines that hold them (price, expected rework on spot, daemons, limits).
     Nodes that are empty, or whose pods fit elsewhere or on something cheaper, are emptied through the eviction API
     and ended. A node with the annotation dure.dev/reclaim-at (the second at which the cloud takes it) is cordoned,
-    its replacement starts at once, and its pods leave by how long they need. Without --apply nothing is changed.
+    its replacement starts at once, and its pods leave by how long they need. Nodes that are older than expire_hours
+    or carry another dure.dev/template than the pool are replaced one by one; off_hours say how many nodes a pool may
+    have at which hours. Without --apply nothing is changed.
 
     \b
     Example:
@@ -76,11 +89,12 @@ def command(file: Path, kubeconfig: Path, via: str, apply: bool, once: bool, eve
     from dure.adapters.kube.rest import Api
     from dure.agent.nodes import NodeKeeper
 
-    pools = read_pools(file)
+    pools, rules = read_pools(file), read_rules(file)
     offers = [offer for pool in pools for offer in pool.offers]
+    templates = {pool: one.template for pool, one in rules.items()}
     with Api.from_kubeconfig(kubeconfig) as api:
-        machines = Machines(api, offers, "kwok" if via == "kwok" else "karpenter")
-        keeper = NodeKeeper(machines, pools, rules=read_rules(file), tell=click.echo)
+        machines = Machines(api, offers, "kwok" if via == "kwok" else "karpenter", templates)
+        keeper = NodeKeeper(machines, pools, rules=rules, tell=click.echo)
         if apply:
             try:
                 while _turned(keeper) or not once:
@@ -98,6 +112,8 @@ def command(file: Path, kubeconfig: Path, via: str, apply: bool, once: bool, eve
         click.echo(f"start {new.offer.type_name} ({new.offer.capacity}) instead of dearer ones")
     for name, reason in found.consolidation.stop:
         click.echo(f"stop  {name}: {reason}")
+    for ending in found.endings:
+        click.echo(f"stop  {ending.node}: {ending.reason}, {ending.detail}")
     click.echo(f"It would save {found.consolidation.saving / 1e6:.2f} USD/h. Nothing was changed.")
 
 
@@ -115,8 +131,9 @@ def read_pools(path: Path) -> tuple[Pool, ...]:
 
 
 def read_rules(path: Path) -> dict[str, PoolRules]:
-    """Budgets and expiry by pool; a budget that could never be understood is refused."""
+    """Budgets, expiry, template and schedules by pool; what could never be understood is refused."""
     from dure.agent.nodes import PoolRules
+    from dure.scale.nodes.lifecycle import Schedule
 
     found = {}
     for part in _read(path).pools:
@@ -125,7 +142,15 @@ def read_rules(path: Path) -> dict[str, PoolRules]:
         )
         for budget in budgets:
             check(budget, str(path))
-        found[part.name] = PoolRules(budgets, part.expire_hours * 3600.0)
+        for one in part.off_hours:
+            # The same rules as for a budget's hours, and never fewer than none.
+            check(Budget("0", (), one.schedule, one.hours * 3600.0, one.timezone), str(path))
+            if one.nodes < 0 or not one.schedule:
+                raise InvalidInput("off_hours need a schedule, and nodes of 0 or more", where=str(path))
+        schedules = tuple(
+            Schedule(one.schedule, one.hours * 3600.0, one.nodes, one.timezone) for one in part.off_hours
+        )
+        found[part.name] = PoolRules(budgets, part.expire_hours * 3600.0, part.template, schedules)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dure.agent.nodes import NodeKeeper, PoolRules
 from dure.scale.nodes.budget import Budget
+from dure.scale.nodes.lifecycle import Schedule
 from dure.scale.nodes.spot import Guest
 from dure.scale.nodes.state import NewNode, Node, Offer, Pod, Pool
 
@@ -140,3 +141,47 @@ def test_a_node_that_is_too_old_is_replaced_whatever_the_budgets_say() -> None:
     assert not keeper.turn(3599.0)
     assert keeper.turn(3600.0)
     assert toy.log == [("start", "small"), ("stop", "old")]
+
+
+def test_a_node_of_an_earlier_template_is_replaced_within_the_budgets_and_one_at_a_time() -> None:
+    old = [Node(f"old-{n}", "gpu", SMALL, SMALL.size, (pod(f"p{n}"),), template="v1") for n in range(2)]
+    toy = Toy(*old, Node("new", "gpu", SMALL, SMALL.size, (pod("p9"),), template="v2"))
+    shut = {"gpu": PoolRules((Budget("0", ("Drifted",)),), template="v2")}
+    assert not NodeKeeper(toy, (POOL,), rules=shut).turn(0.0)
+    free = {"gpu": PoolRules((Budget("100%"),), template="v2")}
+    keeper = NodeKeeper(toy, (POOL,), rules=free)
+    assert [ending.node for ending in keeper.look(0.0).endings] == ["old-0", "old-1"]
+    assert keeper.turn(0.0)
+    assert toy.log == [("start", "small"), ("stop", "old-0")]
+    assert keeper.turn(1.0)
+    assert ("stop", "old-1") not in toy.log, "the first one is still there"
+
+
+def test_out_of_hours_the_emptiest_nodes_go_and_none_are_bought() -> None:
+    full = Node("full", "gpu", LARGE, LARGE.size, (pod("a"), pod("b")))
+    toy = Toy(full, Node("half", "gpu", SMALL, SMALL.size, (pod("c"),)), waiting=(pod("d"),))
+    # From 20:00 to 07:00 in Seoul one node may stay: 11:00 to 22:00 UTC.
+    night = Schedule("0 20 * * *", 11 * 3600.0, 1, "Asia/Seoul")
+    keeper = NodeKeeper(toy, (POOL,), rules={"gpu": PoolRules((Budget("0"),), schedules=(night,))})
+    assert not keeper.look(10 * 3600.0).endings, "it is still day"
+    at_night = 12 * 3600.0
+    assert keeper.turn(at_night)
+    assert toy.log == [("stop", "half")]
+    assert keeper.turn(at_night + 1)
+    toy.schedule()
+    while keeper.turn(at_night + 2):
+        toy.schedule()
+    assert list(toy.nodes) == ["full"]
+    assert "start" not in {what for what, _ in toy.log}
+    toy.waiting.append(pod("e"))
+    keeper.turn(23 * 3600.0)
+    assert ("start", "small") in toy.log, "in the morning machines are bought again"
+
+
+def test_what_nobody_wants_now_costs_nothing_at_night() -> None:
+    toy = Toy(Node("idle", "gpu", SMALL, SMALL.size))
+    none = Schedule("0 0 * * *", 3600.0, 0)
+    keeper = NodeKeeper(toy, (POOL,), rules={"gpu": PoolRules((Budget("0"),), schedules=(none,))})
+    while keeper.turn(60.0):
+        pass
+    assert toy.nodes == {}

@@ -9,6 +9,7 @@ import pytest
 from dure.cli.scale_nodes import read_pools, read_rules
 from dure.cli.scale_pool import read_pool
 from dure.model.errors import InvalidInput
+from dure.scale.nodes.lifecycle import Schedule
 
 NODES = """
 pools:
@@ -42,6 +43,16 @@ def test_spot_is_a_part_of_the_price_in_every_zone(tmp_path: Path) -> None:
 def test_a_budget_keeps_its_schedule_and_zone(tmp_path: Path) -> None:
     (budget,) = read_rules(written(tmp_path, NODES))["gpu"].budgets
     assert (budget.schedule, budget.duration_s, budget.timezone) == ("0 9 * * 1-5", 28_800.0, "Asia/Seoul")
+
+
+def test_template_and_hours_are_read(tmp_path: Path) -> None:
+    hours = "off_hours: [{schedule: 0 20 * * *, hours: 11, nodes: 1, timezone: Asia/Seoul}]"
+    rules = read_rules(written(tmp_path, f"pools: [{{name: gpu, types: [g5.xlarge], template: v2, {hours}}}]"))["gpu"]
+    assert rules.template == "v2"
+    assert rules.schedules == (Schedule("0 20 * * *", 39_600.0, 1, "Asia/Seoul"),)
+    for wrong in ("schedule: 0 20 * * *, hours: 11, nodes: -1", "schedule: '', hours: 0", "schedule: now, hours: 1"):
+        with pytest.raises(InvalidInput):
+            read_rules(written(tmp_path, f"pools: [{{name: gpu, types: [g5.xlarge], off_hours: [{{{wrong}}}]}}]"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ TYPE = "node.kubernetes.io/instance-type"
 CAPACITY = "karpenter.sh/capacity-type"
 ZONE = "topology.kubernetes.io/zone"
 CLASS = "dure.dev/class"
+TEMPLATE = "dure.dev/template"
 STOPPING = "dure.dev/stopping"
 RECLAIM_AT = "dure.dev/reclaim-at"
 DRAINING = "dure.dev/draining"
@@ -36,14 +37,19 @@ CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 
 
 class Machines:
-    """One cluster. A node is known by the offer of its type, capacity and zone; others are not planned with."""
+    """One cluster. A node is known by the offer of its type, capacity and zone; others are not planned with.
 
-    def __init__(self, api: Api, offers: Iterable[Offer], maker: Maker) -> None:
+    `templates` are the names, by pool, that new machines carry of what they were made from.
+    """
+
+    def __init__(
+        self, api: Api, offers: Iterable[Offer], maker: Maker, templates: Mapping[str, str] | None = None
+    ) -> None:
         self._api = api
         self._offers: dict[tuple[str, str, str], Offer] = {
             (offer.type_name, offer.capacity, offer.zone): offer for offer in offers
         }
-        self._maker = maker
+        self._maker, self._templates = maker, dict(templates or {})
 
     def fetch(self) -> tuple[tuple[Pod, ...], tuple[Node, ...]]:
         """Pods that no node holds yet, and the nodes with theirs."""
@@ -72,7 +78,7 @@ class Machines:
         up = "Initialized" if self._maker == "karpenter" else "Ready"
         for attempt in itertools.count():
             name = _name(new, instead_of, attempt)
-            body = self._claim(name, new) if self._maker == "karpenter" else _fake(name, new)
+            body = self._claim(name, new) if self._maker == "karpenter" else _fake(name, new, self._marks(new))
             try:
                 self._api.post(path, body, Json)
             except Conflict:
@@ -80,6 +86,10 @@ class Machines:
                     continue
             return name
         raise AssertionError("there is always another name")
+
+    def _marks(self, new: NewNode) -> dict[str, str]:
+        template = self._templates.get(new.pool, "")
+        return {POOL: new.pool, TEMPLATE: template} if template else {POOL: new.pool}
 
     def _is(self, path: str, condition: str) -> bool:
         try:
@@ -175,6 +185,7 @@ class Machines:
             pods,
             ready=_ready(node) and not cordoned,
             deleting=leaving,
+            template=labels.get(TEMPLATE, ""),
             started_s=datetime.fromisoformat(node["metadata"]["creationTimestamp"]).timestamp(),
         )
 
@@ -187,7 +198,7 @@ class Machines:
             planned[ZONE] = new.offer.zone
         others = [one for one in spec.get("requirements", ()) if one["key"] not in planned]
         wanted = [{"key": key, "operator": "In", "values": [value]} for key, value in planned.items()]
-        labels = {**pool["spec"]["template"].get("metadata", {}).get("labels", {}), POOL: new.pool}
+        labels = {**pool["spec"]["template"].get("metadata", {}).get("labels", {}), **self._marks(new)}
         owner = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": new.pool, "blockOwnerDeletion": True}
         return {
             "apiVersion": "karpenter.sh/v1",
@@ -201,14 +212,14 @@ class Machines:
         }
 
 
-def _fake(name: str, new: NewNode) -> Json:
+def _fake(name: str, new: NewNode, marks: dict[str, str]) -> Json:
     """A machine of KWOK: the object is all there is."""
     gpu, cpu, memory = new.offer.size
     has = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": "110"} | ({GPU: str(gpu // 1000)} if gpu else {})
     labels = {
         "kubernetes.io/hostname": name,
         "type": "kwok",
-        POOL: new.pool,
+        **marks,
         TYPE: new.offer.type_name,
         CAPACITY: new.offer.capacity,
         ZONE: new.offer.zone,

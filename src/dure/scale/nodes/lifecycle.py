@@ -1,7 +1,7 @@
 """Nodes that must change although nobody asked: expired, drifted, out of hours, or simply too large.
 
-Called by the agent each round. Expiry ignores budgets, drift does not; a schedule says how many nodes a pool keeps
-at which hours; right-sizing proposes the cheapest offer for what a node has really used.
+Called by the agent each round. Expiry and schedules ignore budgets, drift does not; a schedule says how many nodes a
+pool may have at which hours; right-sizing proposes the cheapest offer for what a node has really used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """From each firing of `cron` on, the pool keeps `nodes` nodes for `duration_s` seconds."""
+    """From each firing of `cron` on, the pool has at most `nodes` nodes for `duration_s` seconds."""
 
     cron: str
     duration_s: float
@@ -60,9 +60,18 @@ def drifted(nodes: tuple[Node, ...], template: str) -> tuple[Ending, ...]:
 
 
 def scheduled_nodes(schedules: tuple[Schedule, ...], now_s: float) -> int | None:
-    """How many nodes the schedules keep now (the highest of the active ones); None when none is active."""
+    """How many nodes the schedules leave now (the highest of the active ones); None when none is active."""
     counts = [schedule.nodes for schedule in schedules if _active(schedule, now_s)]
     return max(counts, default=None)
+
+
+def surplus(nodes: tuple[Node, ...], most: int) -> tuple[Ending, ...]:
+    """Nodes beyond what a schedule leaves, emptiest first; those on their way out count as gone."""
+    staying = sorted((node for node in nodes if not node.deleting), key=lambda n: (len(n.pods), n.name))
+    return tuple(
+        Ending(node.name, "OffHours", f"the schedule leaves {most} of {len(staying)} nodes")
+        for node in staying[: max(0, len(staying) - most)]
+    )
 
 
 def right_size(node: Node, peak: tuple[int, int, int], pool: Pool) -> RightSize | None:
