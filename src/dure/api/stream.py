@@ -139,11 +139,12 @@ class Stream:
             except TimeoutError:
                 yield HEARTBEAT
                 continue
-            if item is None:
-                return
+            items, ends = _with_queued(item, client.queue)
             # What came in while the backlog was read may have been in it.
-            if item.seq > last:
-                yield item.frame
+            if frames := b"".join(one.frame for one in items if one.seq > last):
+                yield frames
+            if ends:
+                return
 
     async def _hand_out(self) -> None:
         try:
@@ -175,6 +176,18 @@ class Stream:
     def _newest(self) -> int:
         newest = self._backend.store.list_events(limit=1, newest=True)
         return newest[-1].seq if newest else 0
+
+
+def _with_queued(first: _Item | None, queue: asyncio.Queue[_Item | None]) -> tuple[list[_Item], bool]:
+    """All that waits, so that a turn of the plane is one message to a client; and whether the stream ends with it."""
+    items: list[_Item] = []
+    item = first
+    while item is not None:
+        items.append(item)
+        if queue.empty():
+            return items, False
+        item = queue.get_nowait()
+    return items, True
 
 
 def frame_of(event: Event) -> bytes:
