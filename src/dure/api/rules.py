@@ -163,12 +163,7 @@ async def check(request: Request[Any, Any, Any]) -> None:
         return
     if rule.reach in (Reach.OPEN, Reach.AGENT):
         return
-    enough = who.may(rule.role) if rule.reach is Reach.FLEET else _anywhere(who.grants.values(), rule.role)
+    enough = who.may(rule.role) if rule.reach is Reach.FLEET else who.may_somewhere(rule.role)
     if not enough:
         whole = " for the whole fleet" if rule.reach is Reach.FLEET else ""
         raise NotAllowed(f"this takes the role {rule.role}{whole}", remedy="See what you may do: dure token whoami")
-
-
-def _anywhere(roles: Any, role: Role) -> bool:
-    order = tuple(Role)
-    return any(order.index(one) >= order.index(role) for one in roles)

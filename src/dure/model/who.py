@@ -12,7 +12,7 @@ from dure.model.tenant import Role
 
 # In `grants`: every tenant, and what belongs to the fleet as a whole.
 EVERY = "*"
-_ORDER = tuple(Role)
+_RANK = {role: rank for rank, role in enumerate(Role)}
 
 
 class Who(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,7 +36,7 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def role(self) -> Role | None:
         """The highest they have anywhere."""
-        return max(self.grants.values(), key=_ORDER.index, default=None)
+        return max(self.grants.values(), key=_RANK.__getitem__, default=None)
 
     def sees(self, tenant: str) -> bool:
         return EVERY in self.grants or tenant in self.grants
@@ -44,7 +44,11 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True):
     def may(self, role: Role, tenant: str = EVERY) -> bool:
         """Whether they have this role or a higher one for the tenant; without one, for the whole fleet."""
         held = [self.grants[name] for name in {tenant, EVERY} if name in self.grants]
-        return any(_ORDER.index(one) >= _ORDER.index(role) for one in held)
+        return any(_RANK[one] >= _RANK[role] for one in held)
+
+    def may_somewhere(self, role: Role) -> bool:
+        """Whether they have this role or a higher one for any tenant."""
+        return any(_RANK[one] >= _RANK[role] for one in self.grants.values())
 
 
 def agent(cluster: str) -> Who:
