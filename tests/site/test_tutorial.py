@@ -21,6 +21,8 @@ FENCE = re.compile(r"^```(?P<kind>sh|text)(?P<title>[^\n]*)\n(?P<body>.*?)^```$"
 # Commands that only ask may be asked again until the fleet has got there.
 ASKS = re.compile(r"^(dure (status|get|why|bill|logs|audit) ?[^|]*\n)+$")
 MOST_TRIES = 200
+# How long something took; a faster machine has seconds where a slower one has minutes.
+SPAN = re.compile(r"\d+(?:\.\d+)?[smhd]")
 
 
 class Block(NamedTuple):
@@ -42,9 +44,13 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def pattern(line: str) -> re.Pattern[str]:
-    """A printed line with any numbers in the place of its numbers."""
-    words = [re.sub(r"\d[\d,.:]*", r"[\\d,.:-]+", re.escape(word).replace(r"\:", ":")) for word in line.split()]
-    return re.compile(r"\s+".join(re.sub(r"\\([,.:])", r"\1", word) for word in words))
+    """A printed line with any numbers in the place of its numbers, and any span of time in the place of one."""
+    return re.compile(r"\s+".join(SPAN.pattern if SPAN.fullmatch(word) else _numbers(word) for word in line.split()))
+
+
+def _numbers(word: str) -> str:
+    found = re.sub(r"\d[\d,.:]*", r"[\\d,.:-]+", re.escape(word).replace(r"\:", ":"))
+    return re.sub(r"\\([,.:])", r"\1", found)
 
 
 def lacking(block: Block, printed: str) -> list[str]:
@@ -97,3 +103,6 @@ def test_numbers_of_a_line_may_differ_and_words_may_not() -> None:
     block = Block("", ("oregon/l4   chosen: 28,858 KRW in all",), apart=False)
     assert lacking(block, "  oregon/l4  chosen: 1,234.5 KRW in all (price 1)") == []
     assert lacking(block, "  oregon/l4  chosen: 1,234.5 USD in all")
+    waited = Block("", ("train-1  running  3.1m",), apart=False)
+    assert lacking(waited, "train-1 running 54s  0") == []
+    assert lacking(waited, "train-1 running long")
