@@ -58,9 +58,9 @@ class Given:
 
 
 class Authority:
-    def __init__(self, folder: Path, now: dt.datetime | None = None) -> None:
+    def __init__(self, folder: Path, now: dt.datetime | None = None, *, leaf_days: int = LEAF_DAYS) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.folder = folder
+        self.folder, self._leaf = folder, dt.timedelta(days=leaf_days)
         self.bundle = folder / "ca.crt"
         self._key_file = folder / "ca.key"
         if not self._key_file.exists():
@@ -73,17 +73,27 @@ class Authority:
 
     def server(self, hosts: Iterable[str], now: dt.datetime | None = None) -> tuple[Pair, bool]:
         """A certificate for these names and addresses, and whether it had to be made anew."""
-        moment, pair = now or _now(), Pair(self.folder / "server.crt", self.folder / "server.key")
+        moment = now or _now()
         wanted = sorted({*hosts, "localhost", "127.0.0.1", "::1"})
-        if self._fine(pair, wanted, moment):
-            return pair, False
-        key = ec.generate_private_key(ec.SECP256R1())
-        names = x509.SubjectAlternativeName([_host(host) for host in wanted])
-        made = self._sign("dure", key.public_key(), ExtendedKeyUsageOID.SERVER_AUTH, names, moment)
+        if self._fine(self._pair("server"), wanted, moment):
+            return self._pair("server"), False
+        return self.issue("server", name_of("dure"), ExtendedKeyUsageOID.SERVER_AUTH, wanted, moment), True
+
+    def issue(
+        self,
+        file: str,
+        subject: x509.Name,
+        usage: x509.ObjectIdentifier,
+        hosts: Iterable[str] = (),
+        now: dt.datetime | None = None,
+    ) -> Pair:
+        """A new key with its certificate, in two files of this name."""
+        key, pair = ec.generate_private_key(ec.SECP256R1()), self._pair(file)
+        made = self._sign(subject, key.public_key(), usage, [_host(host) for host in hosts], now or _now())
         # The key first: a server that reads between the two finds an old pair or none that fits, and tries again.
         write_whole(pair.key, _pem_of(key), 0o600)
         write_whole(pair.certificate, made, 0o644)
-        return pair, True
+        return pair
 
     def sign_agent(self, request: str, cluster: str, now: dt.datetime | None = None) -> str:
         """A client certificate for the key of a signing request; whatever name it asks for, it gets the cluster's."""
@@ -94,12 +104,12 @@ class Authority:
             raise InvalidInput("this is not a certificate signing request in PEM") from error
         if not asked.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
             raise InvalidInput("the signing request is not signed by its own key, or that is not an EC key")
-        made = self._sign(cluster, key, ExtendedKeyUsageOID.CLIENT_AUTH, None, now or _now())
+        made = self._sign(name_of(cluster), key, ExtendedKeyUsageOID.CLIENT_AUTH, [], now or _now())
         return made.decode()
 
     def _make(self, now: dt.datetime, others: list[x509.Certificate]) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name(f"Dure authority {now:%Y-%m-%d %H:%M:%S}")
+        name = name_of(f"Dure authority {now:%Y-%m-%d %H:%M:%S}")
         lasts = dt.timedelta(days=AUTHORITY_DAYS)
         certificate = (
             _builder(name, name, key.public_key(), now, lasts)
@@ -111,17 +121,17 @@ class Authority:
 
     def _sign(
         self,
-        subject: str,
+        subject: x509.Name,
         key: ec.EllipticCurvePublicKey,
         usage: x509.ObjectIdentifier,
-        names: x509.SubjectAlternativeName | None,
+        names: list[x509.GeneralName],
         now: dt.datetime,
     ) -> bytes:
         own = self._trusted()[0]
-        builder = _builder(_name(subject), own.subject, key, now, dt.timedelta(days=LEAF_DAYS))
+        builder = _builder(subject, own.subject, key, now, self._leaf)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        if names is not None:
-            builder = builder.add_extension(names, critical=False)
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         signer = serialization.load_pem_private_key(self._key_file.read_bytes(), None)
         assert isinstance(signer, ec.EllipticCurvePrivateKey)
         return _pem(builder.sign(signer, hashes.SHA256()))
@@ -133,8 +143,11 @@ class Authority:
             names = known.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (OSError, ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
             return False
-        left = (known.not_valid_after_utc - now) / dt.timedelta(days=LEAF_DAYS)
+        left = (known.not_valid_after_utc - now) / self._leaf
         return pair.key.exists() and left > LEFT and set(names) == {_host(host) for host in hosts}
+
+    def _pair(self, file: str) -> Pair:
+        return Pair(self.folder / f"{file}.crt", self.folder / f"{file}.key")
 
     def _trusted(self) -> list[x509.Certificate]:
         return x509.load_pem_x509_certificates(self.bundle.read_bytes())
@@ -143,7 +156,7 @@ class Authority:
 def signing_request(name: str) -> tuple[str, str]:
     """A new key and a request to sign it, both in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    request = x509.CertificateSigningRequestBuilder().subject_name(_name(name)).sign(key, hashes.SHA256())
+    request = x509.CertificateSigningRequestBuilder().subject_name(name_of(name)).sign(key, hashes.SHA256())
     return _pem_of(key).decode(), request.public_bytes(serialization.Encoding.PEM).decode()
 
 
@@ -161,8 +174,10 @@ def _builder(
     )
 
 
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+def name_of(common_name: str, group: str = "") -> x509.Name:
+    """Kubernetes reads the common name as the user and the organisation as a group."""
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group)] if group else []
+    return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
 def _host(host: str) -> x509.GeneralName:
