@@ -127,7 +127,7 @@ def _component(each: Locked) -> Component:
     return Component(
         name=each.name,
         version=each.version,
-        type=ComponentType.LIBRARY,
+        type=ComponentType("library"),
         bom_ref=f"{each.name}=={each.version}",
         purl=PackageURL("pypi", name=each.name, version=each.version),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest) for digest in each.sha256],
