@@ -32,7 +32,7 @@ run: $(VENV)/.run $(VENV)/.kernels ## set up, start Dure with its embedded fleet
 
 test: lint types imports unit ## set up, then lint, type check, import contract and all tests
 
-test-full: lint types imports lab-full ## all of that, and Dure beside the real KEDA, Prometheus and Karpenter, about 40 minutes more once they are built
+test-full: lint types imports lab-full ## all of that, and Dure beside the real KEDA, Prometheus and Karpenter, more than half an hour once they are built
 	$(MAKE) unit FULL=1
 
 setup: $(VENV)/.dev browser ## set up everything, run nothing
@@ -62,10 +62,10 @@ figures: $(VENV)/.dev ## what the codebase measures; ARGS=--types adds the share
 cycle: $(VENV)/.dev ## what one turn of the plane costs with 1,000 devices and 10,000 jobs; ARGS=--profile tells where
 	$(BIN)/python -m tests.house.cycle $(ARGS)
 
-lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (the first time about 20 minutes)
+lab: $(VENV)/.dev ## build the real Kubernetes of the tests into ~/.cache/dure (long the first time; it says how long is left)
 	$(BIN)/python -m lab build
 
-lab-full: $(VENV)/.dev ## the same with what only `make test-full` needs: KEDA, Karpenter (about 15 minutes more the first time)
+lab-full: $(VENV)/.dev ## the same with what only `make test-full` needs: KEDA, Karpenter, Helm (longer the first time)
 	$(BIN)/python -m lab build --full
 
 search: $(VENV)/.dev ## the property tests with fresh random examples; ARGS="--hypothesis-seed=N" repeats a run
