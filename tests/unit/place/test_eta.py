@@ -112,18 +112,37 @@ def test_points_of_the_forecast_score_one() -> None:
 
 def test_ranges_learn_to_hold_nine_of_ten_and_one_of_two() -> None:
     draw = np.random.default_rng(5)
-    scores, held, half = Scores(), 0, 0
-    spread = Spread(NOW_S + 1800.0, NOW_S + 3600.0, NOW_S + 7200.0)
+    scores, held, half, now_s = Scores(), 0, 0, NOW_S
     for turn in range(2500):
-        said = Said(NOW_S, spread, scores.around(spread, NOW_S))
-        came_s = NOW_S + 3600.0 * float(np.exp(draw.normal(0.8, 1.5)))
-        held += turn >= 500 and said.range.holds(came_s)
-        half += turn >= 500 and said.range.holds_half(came_s)
-        if came_s > said.range.highest_s:
+        said = _an_hour_from(now_s, scores)
+        now_s += 3600.0 * float(np.exp(draw.normal(0.8, 1.5)))
+        held += turn >= 500 and said.range.holds(now_s)
+        half += turn >= 500 and said.range.holds_half(now_s)
+        if now_s > said.range.highest_s:
             scores.overdue()
-        scores.add(said, came_s)
+        scores.add(said, now_s)
     assert 0.85 <= held / 2000 <= 0.95
     assert 0.45 <= half / 2000 <= 0.55
+
+
+def test_what_a_jam_teaches_is_one_lesson_however_many_waited_in_it() -> None:
+    jam, one_by_one = Scores(), Scores()
+    waited = [_an_hour_from(NOW_S, jam) for _ in range(300)]
+    for turn in range(300):
+        jam.add(waited[turn], NOW_S + 3600.0 + turn)
+        asked_s = NOW_S + 3600.0 * turn
+        one_by_one.add(_an_hour_from(asked_s, one_by_one), asked_s + 3600.0)
+    assert _width(Scores()) > _width(jam) > 2 * _width(one_by_one)
+
+
+def _an_hour_from(asked_s: float, scores: Scores) -> Said:
+    spread = Spread(asked_s + 1800.0, asked_s + 3600.0, asked_s + 7200.0)
+    return Said(asked_s, spread, scores.around(spread, asked_s))
+
+
+def _width(scores: Scores) -> float:
+    found = _an_hour_from(NOW_S, scores).range
+    return found.highest_s - found.lowest_s
 
 
 def test_where_nobody_waits_or_runs_nothing_is_foretold() -> None:
