@@ -6,16 +6,19 @@ while, since it walks days of figures and many may ask at once.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
+import structlog
 
 from dure.api.backend import Backend, Shares
 from dure.api.pulse import Pulse
 from dure.model.answer import Trouble
+from dure.model.errors import DureError
 from dure.model.units import DAY_S, HOUR_S, Instant
 from dure.watch.anomaly import Anomaly, DetectSettings, detect
 from dure.watch.attainment import P95
@@ -26,6 +29,7 @@ from dure.watch.history import CARBON, COST, GOOD, REQUESTS, USED
 from dure.watch.look import counts, gridded, looked
 
 T = TypeVar("T")
+_log = structlog.get_logger("dure.api")
 # Five-minute means reach back this far; so many of them are the most that is answered.
 PAST_S, STEP_S = 6.5 * DAY_S, 300.0
 FORESEEN = {"cost": COST, "carbon": CARBON, "used": USED}
@@ -76,8 +80,22 @@ class Insight:
         return self._once("budgets", self._budgets)
 
     def troubles(self) -> tuple[Trouble, ...]:
-        """Promises that are being broken now: services whose budget burns fast enough to call somebody."""
-        return tuple(_broken(one) for one in self.budgets() if one.level == PAGE)
+        """Promises that are being broken now: services whose budget burns fast enough to call somebody.
+
+        From what is kept, however old: the first page asks every second, `run` renews it.
+        """
+        kept = self._kept.get("budgets")
+        budgets: tuple[ServiceBudget, ...] = kept[1] if kept is not None else self.budgets()
+        return tuple(_broken(one) for one in budgets if one.level == PAGE)
+
+    async def run(self) -> None:
+        """Keep the troubles fresh for as long as the server runs."""
+        while True:
+            await asyncio.sleep(KEPT_S)
+            try:
+                await asyncio.to_thread(self.budgets)
+            except DureError as error:
+                _log.warning("no budgets", error=str(error))
 
     def foreseen(self, name: str) -> Foreseen:
         """`name` is one of `FORESEEN`."""
