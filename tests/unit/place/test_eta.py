@@ -132,11 +132,12 @@ def test_a_queue_starts_whoever_fits_in_its_order_at_every_end(
     seed: int, running: int, waiting: int, kinds: int, strict: bool
 ) -> None:
     chance = np.random.default_rng(seed)
-    ends, lasts = chance.permutation(100)[:running] + NOW_S, chance.integers(1, 50, waiting) + 0.5
+    ends = (chance.permutation(100)[:running] + NOW_S).astype(np.float64)
+    lasts = (chance.integers(1, 50, waiting) + 0.5).astype(np.float64)
     held, where = chance.integers(1, 4, running), chance.integers(0, kinds, running)
     need, pools = chance.integers(1, 5, waiting), chance.integers(-1, kinds, (waiting, 2))
     free = chance.integers(0, 4, kinds)
-    found = play(ends[None, :] * 1.0, held, where, lasts[None, :], need, pools, free, NOW_S, strict=strict)[0]
+    found = play(ends[None, :], held, where, lasts[None, :], need, pools, free, NOW_S, strict=strict)[0]
 
     left = free.copy()
     due = [(float(end), int(pool), int(count)) for end, pool, count in zip(ends, where, held, strict=True)]

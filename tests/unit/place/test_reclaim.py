@@ -76,7 +76,7 @@ def test_two_claims_take_back_different_devices_and_no_more_than_was_lent() -> N
 
 def test_who_can_be_interrupted_and_has_done_least_goes_first_and_who_serves_never() -> None:
     def begun(name: str, done_s: float, **spec: object) -> WorkloadRecord:
-        made = running(name, **spec)
+        made = running(name, "vision", **spec)
         return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, done_s=done_s))
 
     serving = begun("s", 0.0, type=WorkloadType.SERVING)
