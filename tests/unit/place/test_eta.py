@@ -145,6 +145,42 @@ def _width(scores: Scores) -> float:
     return found.highest_s - found.lowest_s
 
 
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.integers(0, 6), st.integers(1, 7), st.integers(1, 3), st.booleans())
+def test_a_queue_starts_whoever_fits_in_its_order_at_every_end(
+    seed: int, running: int, waiting: int, kinds: int, strict: bool
+) -> None:
+    chance = np.random.default_rng(seed)
+    ends = (chance.permutation(100)[:running] + NOW_S).astype(np.float64)
+    lasts = (chance.integers(1, 50, waiting) + 0.5).astype(np.float64)
+    held, where = chance.integers(1, 4, running), chance.integers(0, kinds, running)
+    need, pools = chance.integers(1, 5, waiting), chance.integers(-1, kinds, (waiting, 2))
+    free = chance.integers(0, 4, kinds)
+    found = play(ends[None, :], held, where, lasts[None, :], need, pools, free, NOW_S, strict=strict)[0]
+
+    left = free.copy()
+    due = [(float(end), int(pool), int(count)) for end, pool, count in zip(ends, where, held, strict=True)]
+    starts: dict[int, float] = {}
+    now_s: float = NOW_S
+    while True:
+        for job in range(waiting):
+            if job in starts:
+                continue
+            home = next((int(pool) for pool in pools[job] if pool >= 0 and left[pool] >= need[job]), None)
+            if home is not None:
+                left[home] -= need[job]
+                starts[job] = now_s
+                due.append((now_s + float(lasts[job]), home, int(need[job])))
+            elif strict:
+                break
+        if not due:
+            break
+        now_s, pool, count = min(due)
+        due.remove((now_s, pool, count))
+        left[pool] += count
+    assert found.tolist() == [starts.get(job, np.inf) for job in range(waiting)]
+
+
 def test_where_nobody_waits_or_runs_nothing_is_foretold() -> None:
     nobody = np.empty((2, 0))
     none = np.empty(0, np.int64)
