@@ -18,16 +18,18 @@ from dure.manifest.document import Document
 from dure.manifest.document import Path as Keys
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_MARK = "\ufeff"
 _COMMENT = re.compile(r"(?:^|\s)#\s*(.+)$")
 _FRAGMENT_KEYS = frozenset({"spec", "apiVersion", "kind"})
 
 
 class Source(msgspec.Struct, frozen=True):
-    """One text and what was found in it."""
+    """One text and what was found in it; `mark` is the byte order mark that some editors put before it."""
 
     name: str
     text: str
     documents: tuple[Document, ...]
+    mark: str = ""
 
 
 def read_sources(paths: Iterable[Path]) -> tuple[list[Source], list[InvalidFile]]:
@@ -47,9 +49,10 @@ def read_source(content: bytes | str, name: str) -> Source:
         values = parse(content, name)
     except InvalidFile as error:
         raise _told_templates(error, content) from None
-    text = content.decode("utf-8-sig") if isinstance(content, bytes) else content
+    whole = content.decode("utf-8") if isinstance(content, bytes) else content
+    text = whole.removeprefix(_MARK)
     made = [each for value in values for each in _documents(value, name)]
-    return Source(name, text, tuple(_with_remarks(made, text)))
+    return Source(name, text, tuple(_with_remarks(made, text)), whole[: len(whole) - len(text)])
 
 
 def _told_templates(error: InvalidFile, content: bytes | str) -> InvalidFile:
@@ -71,9 +74,18 @@ def _documents(value: Value, name: str) -> Iterable[Document]:
     kind, items = value.data.get("kind"), value.data.get("items")
     listed = kind is not None and isinstance(kind.data, str) and kind.data.endswith("List")
     if listed and items is not None and isinstance(items.data, list):
-        yield from (made for item in items.data for made in _documents(item, name))
+        yield from (made for item in items.data for made in _documents(_named(item, value.data), name))
     elif value.data.keys() & _FRAGMENT_KEYS or "groups" in value.data:
         yield _document(value, name)
+
+
+def _named(item: Value, around: dict[str, Value]) -> Value:
+    """Items of a typed list, as the API answers it, leave out what the list says of them all."""
+    kind = str(around["kind"].data).removesuffix("List")
+    if not kind or not isinstance(item.data, dict) or item.data.keys() & {"kind", "apiVersion"}:
+        return item
+    said = {key: value for key, value in around.items() if key == "apiVersion"}
+    return msgspec.structs.replace(item, data={**item.data, **said, "kind": Value(kind)})
 
 
 def _document(value: Value, name: str) -> Document:
@@ -108,7 +120,7 @@ def _expanded(paths: Iterable[Path]) -> list[Path]:
             found += sorted(
                 each
                 for each in path.rglob("*")
-                if each.suffix in _SUFFIXES
+                if each.suffix.lower() in _SUFFIXES
                 and each.is_file()
                 and not any(part.startswith(".") for part in each.relative_to(path).parts)
             )

@@ -47,7 +47,7 @@ def lint(
 def _findings(rule: Rule, manifests: Manifests) -> Iterable[Finding]:
     seen = set()
     for hit in rule.check(manifests):
-        key = (hit.document.file, hit.document.line, hit.path, hit.line, hit.message)
+        key = (id(hit.document), hit.path, hit.line, hit.message)
         if key in seen or _ignored(rule, hit.document):
             continue
         seen.add(key)
