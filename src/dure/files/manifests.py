@@ -18,9 +18,11 @@ from dure.manifest.document import Document
 from dure.manifest.document import Path as Keys
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_HOMES = ("kustomization.yaml", "kustomization.yml", "Kustomization", "Chart.yaml")
 _MARK = "\ufeff"
 _COMMENT = re.compile(r"(?:^|\s)#\s*(.+)$")
-_FRAGMENT_KEYS = frozenset({"spec", "apiVersion", "kind"})
+# A version alone is no object: a chart and a values file have one too.
+_FRAGMENT_KEYS = frozenset({"spec", "metadata", "kind"})
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -36,15 +38,15 @@ def read_sources(paths: Iterable[Path]) -> tuple[list[Source], list[InvalidFile]
     """Every YAML and JSON file of the paths and below folders, each once; and why others cannot be read."""
     sources: list[Source] = []
     problems: list[InvalidFile] = []
-    for path in _expanded(paths):
+    for path, top in _expanded(paths).items():
         try:
-            sources.append(read_source(_load(path), str(path)))
+            sources.append(read_source(_load(path), str(path), _home(path, top)))
         except InvalidFile as error:
             problems.append(error)
     return sources, problems
 
 
-def read_source(content: bytes | str, name: str) -> Source:
+def read_source(content: bytes | str, name: str, home: str = "") -> Source:
     try:
         values = parse(content, name)
     except InvalidFile as error:
@@ -52,7 +54,8 @@ def read_source(content: bytes | str, name: str) -> Source:
     whole = content.decode("utf-8") if isinstance(content, bytes) else content
     text = whole.removeprefix(_MARK)
     made = [each for value in values for each in _documents(value, name)]
-    return Source(name, text, tuple(_with_remarks(made, text)), whole[: len(whole) - len(text)])
+    told = [msgspec.structs.replace(each, home=home) for each in _with_remarks(made, text)]
+    return Source(name, text, tuple(told), whole[: len(whole) - len(text)])
 
 
 def _told_templates(error: InvalidFile, content: bytes | str) -> InvalidFile:
@@ -113,20 +116,29 @@ def _with_remarks(documents: list[Document], text: str) -> Iterable[Document]:
         yield msgspec.structs.replace(document, remarks=tuple(each for each in found if since <= each[0] < until))
 
 
-def _expanded(paths: Iterable[Path]) -> list[Path]:
-    found: list[Path] = []
+def _expanded(paths: Iterable[Path]) -> dict[Path, Path | None]:
+    """Each file once, with the folder that was named when it lies in one."""
+    found: dict[Path, Path | None] = {}
     for path in paths:
-        if path.is_dir():
-            found += sorted(
-                each
-                for each in path.rglob("*")
-                if each.suffix.lower() in _SUFFIXES
-                and each.is_file()
-                and not any(part.startswith(".") for part in each.relative_to(path).parts)
-            )
-        else:
-            found.append(path)
-    return list(dict.fromkeys(found))
+        if not path.is_dir():
+            found.setdefault(path, None)
+            continue
+        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in _SUFFIXES and each.is_file())
+        for each in inside:
+            if not any(part.startswith(".") for part in each.relative_to(path).parts):
+                found.setdefault(each, path)
+    return found
+
+
+def _home(path: Path, top: Path | None) -> str:
+    """The nearest folder around a file, up to the one that was named, that kustomize or Helm would apply."""
+    around = path.parents if top else ()
+    for folder in around:
+        if any((folder / mark).is_file() for mark in _HOMES):
+            return str(folder)
+        if folder == top:
+            break
+    return ""
 
 
 def _load(path: Path) -> bytes:

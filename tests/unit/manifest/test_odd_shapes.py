@@ -102,6 +102,19 @@ def test_folders_are_read_whatever_else_lies_in_them(tmp_path: Path) -> None:
     assert [(row["code"], Path(row["file"]).name) for row in json.loads(answer.stdout)] == [("DURE001", "UPPER.JSON")]
 
 
+def test_folders_that_kustomize_applies_are_different_clusters_only_when_they_clash(tmp_path: Path) -> None:
+    for folder, name in (("one", "a"), ("two", "a"), ("three", "b")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "kustomization.yaml").write_text("resources: [x.json]\n")
+        (tmp_path / folder / "x.json").write_text(json.dumps(_scaled(name)))
+    other = {**_scaled("c"), "spec": {**_scaled("c")["spec"], "scaleTargetRef": {"name": "b"}}}
+    (tmp_path / "three" / "y.json").write_text(json.dumps(other))
+    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: whole\nversion: 1.0.0\n")
+    answer = CliRunner().invoke(command, ["--json", "--ignore", "DURE001", str(tmp_path)])
+    found = [(row["code"], Path(row["file"]).parent.name) for row in json.loads(answer.stdout)]
+    assert found == [("DURE004", "three")]
+
+
 def _paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """Of everything inside of a value."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
