@@ -172,9 +172,7 @@ def _tokens(text: str) -> int:
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([km]?)", text.strip().lower())
     value = round(float(found[1]) * 1024 ** " km".index(found[2] or " ")) if found else 0
     if value < 2:
-        raise InvalidInput(
-            f"'{text}' is no number of tokens", where="--context", remedy="For example 8k or 1M."
-        )
+        raise InvalidInput(f"'{text}' is no number of tokens", where="--context", remedy="For example 8k or 1M.")
     return value
 
 
