@@ -1,4 +1,6 @@
-"""Has anybody committed since? SQLite answers that in microseconds, which makes a cache of records exact.
+"""Records that need not be read again: nobody has committed since, or their version is the same.
+
+SQLite says in microseconds whether anybody has committed, which makes a cache of records exact.
 
 Used by the store alone: GET of one workload is the busiest read, and a query through all layers costs a
 hundred times as much as this question.
@@ -8,9 +10,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, Row
 
+from dure.adapters.store.rows import record_of
 from dure.model.workload import WorkloadRecord
 
 MAX_RECORDS = 4096
@@ -48,6 +53,28 @@ class Freshness:
     def close(self) -> None:
         with self._lock:
             self._watcher.close()
+
+
+class Decoded:
+    """Open records by uid and version: what has not changed is not read out of its JSON again.
+
+    The loop, the agents and everybody who asks for the fleet list the same open workloads several times a second.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, WorkloadRecord] = {}
+
+    def records(self, rows: Iterable[Row[Any]], *, all_open: bool) -> list[WorkloadRecord]:
+        """`all_open` says that these are all there are, so that others can be forgotten."""
+        known = self._open
+        found = [_known_or_read(known.get(row.uid), row) for row in rows]
+        if all_open:
+            self._open = {record.uid: record for record in found}
+        return found
+
+
+def _known_or_read(known: WorkloadRecord | None, row: Row[Any]) -> WorkloadRecord:
+    return known if known is not None and known.version == row.version else record_of(row)
 
 
 def freshness_of(engine: Engine) -> Freshness | None:
