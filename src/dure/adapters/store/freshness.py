@@ -15,10 +15,12 @@ from typing import Any
 
 from sqlalchemy import Engine, Row
 
-from dure.adapters.store.rows import record_of
+from dure.adapters.store.rows import DECODERS, record_of
+from dure.model.report import Report
 from dure.model.workload import WorkloadRecord
 
 MAX_RECORDS = 4096
+_REPORT = DECODERS[Report]
 
 
 class Freshness:
@@ -56,13 +58,23 @@ class Freshness:
 
 
 class Decoded:
-    """Open records by uid and version: what has not changed is not read out of its JSON again.
+    """Open records by uid and version, reports by their text: what has not changed is not read out of its JSON again.
 
-    The loop, the agents and everybody who asks for the fleet list the same open workloads several times a second.
+    The loop, the agents and everybody who asks for the fleet list the same ones several times a second.
     """
 
     def __init__(self) -> None:
         self._open: dict[str, WorkloadRecord] = {}
+        self._reports: dict[str, tuple[bytes, Report]] = {}
+
+    def reports(self, rows: Iterable[tuple[str, bytes]]) -> tuple[Report, ...]:
+        """Of all clusters: one that is gone is forgotten."""
+        known, found = self._reports, {}
+        for cluster, body in rows:
+            before = known.get(cluster)
+            found[cluster] = before if before is not None and before[0] == body else (body, _REPORT.decode(body))
+        self._reports = found
+        return tuple(report for _, report in found.values())
 
     def records(self, rows: Iterable[Row[Any]], *, all_open: bool) -> list[WorkloadRecord]:
         """`all_open` says that these are all there are, so that others can be forgotten."""

@@ -283,8 +283,8 @@ class SqlStore:
 
     def list_reports(self) -> tuple[Report, ...]:
         with self._read() as db:
-            rows = db.execute(select(t.reports.c.body).order_by(t.reports.c.cluster)).scalars()
-            return tuple(DECODERS[Report].decode(body) for body in rows)
+            rows = db.execute(select(*t.reports.c["cluster", "body"]).order_by(t.reports.c.cluster)).all()
+        return self._decoded.reports((row.cluster, row.body) for row in rows)
 
     # -- settings, tenants, policies -------------------------------------------------------------------------------
 
