@@ -19,6 +19,7 @@ from dure.api.backend import Backend, Shares
 from dure.api.board import Maps
 from dure.api.gate import Gate
 from dure.api.insight import Insight
+from dure.api.intake import Intake
 from dure.api.limits import Limits
 from dure.api.metrics import Metrics
 from dure.api.past import Past
@@ -91,6 +92,7 @@ def create_app(
         pulse=pulse,
         stream=Stream(backend),
         metrics=Metrics(pulse, backend.store, shares),
+        intake=Intake(backend),
         people=people,
         insight=Insight(backend, pulse, shares),
         past=Past(backend),

@@ -21,6 +21,8 @@ from dure.place.lifetime import Past
 
 # An outcome that is still to come counts once it lies beyond the 95 % point.
 _OVERDUE = 1.0
+# Of so many that ended last it is learnt how long work takes; more would tell hardly more.
+LEARNED_FROM = 5_000
 
 
 def etas_of(snapshot: Snapshot, past: Sequence[WorkloadRecord]) -> dict[str, Eta]:
