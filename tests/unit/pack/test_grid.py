@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -227,3 +228,25 @@ def test_a_device_has_one_media_engine_and_room_beside_it() -> None:
 @given(st.lists(st.integers(0, 20), unique=True, max_size=8).map(sorted), st.integers(0, 21))
 def test_the_level_of_a_node_counts_the_figures_that_its_cpu_can_meet(levels: list[int], cpu: int) -> None:
     assert level_of(np.array(levels, np.int64), cpu) == sum(one <= cpu for one in levels)
+
+
+@pytest.mark.parametrize(
+    ("links", "count", "devices"),
+    [
+        ([0, 0, 0, 0], 2, (0, 1)),
+        ([0, 0, 0, 1, 1], 2, (3, 4)),
+        ([0, 1, 0, 1], 2, (0, 2)),
+        ([0, 1, 0, 1, 0], 3, (0, 2, 4)),
+        ([0, 1, 0, 1, 0], 2, (1, 3)),
+        ([0, 0, 1, 0, 1], 4, (0, 1, 3, 2)),
+        ([0, 1, 2, 3], 3, (0, 1, 2)),
+    ],
+)
+def test_whole_devices_are_neighbours_of_one_link_group_or_of_as_few_groups_as_there_are(
+    links: list[int], count: int, devices: tuple[int, ...]
+) -> None:
+    part = Part(mem=80_000, bw=1000, home=0, modes=0b11111, limit=1)
+    grid = grid_of([Host(64_000, 65_536, 0, tuple(part._replace(link=link) for link in links))])
+    seat = grid.seat(Ask(1000, 1024, count, WHOLE, mode=EXCLUSIVE))
+    assert seat is not None
+    assert seat.devices == devices
