@@ -25,8 +25,10 @@ from dure.pack.codes import (
     FREE,
     H_CPU,
     H_FIRST,
+    H_LANE,
     H_MEM,
     H_SIZE,
+    H_TAG,
     H_TYPE,
     ISOLATION_PRICE,
     NEVER,
@@ -34,7 +36,7 @@ from dure.pack.codes import (
     WHOLE,
 )
 from dure.pack.grid import Grid, Host, Part, Seat
-from dure.pack.index import cheapest
+from dure.pack.index import LANES, cheapest, spared_lanes
 from dure.pack.kernels import level_of, node_cost
 from dure.pack.plain import PlainNode, plain_tables, step_cost
 from tests.unit.pack.worlds import A100, ASKS, HOSTS, grid_of
@@ -173,6 +175,41 @@ def test_the_remembered_prices_equal_prices_made_anew(hosts: list[Host], asks: l
     cheapest(*args, row)
     anew = [node_cost(grid.hosts, grid.devs, *grid.priced.tables, n, probe.row()) for n in range(len(hosts))]
     assert grid.index.cost[row].tolist() == anew
+
+
+@CASES
+@given(HOSTS, STREAM)
+def test_totals_are_what_a_count_by_hand_finds(hosts: list[Host], asks: list[Ask]) -> None:
+    grid, held = filled(hosts, asks)
+    for ask, seat in held[::2]:
+        grid.free(ask, seat)
+    idles = plain_tables(grid.priced.tables).idles
+    idle = 0
+    for host in grid.hosts:
+        codes = grid.devs[host[H_FIRST] : host[H_FIRST] + host[H_SIZE], D_CODE]
+        idle += sum(idles[host[H_TYPE]][code] for code in codes)
+    lanes = [int((grid.hosts[:, H_LANE] == lane).sum()) for lane in range(LANES)]
+    assert grid.totals.tolist() == [idle, *lanes]
+    assert sum(lanes) == len(hosts)
+
+
+@CASES
+@given(HOSTS, STREAM, ASKS, st.lists(st.integers(0, 5), min_size=LANES, max_size=LANES))
+def test_the_cheapest_node_is_that_of_trying_all_with_the_guard_counted(
+    hosts: list[Host], asks: list[Ask], probe: Ask, guard: list[int]
+) -> None:
+    grid, _ = filled(hosts, asks)
+    row = grid.row(probe)
+    grid.index.guard[:] = [level * 1_000_000 for level in guard]
+    found = cheapest(*grid.index, grid.hosts, grid.devs, *grid.priced.tables, row)
+    spared = spared_lanes(grid.priced.tables.scal, probe.row())
+    costs = {
+        n: (cost + max(0, grid.index.guard[host[H_LANE]] - grid.index.guard[spared]), host[H_TAG])
+        for n, host in enumerate(grid.hosts)
+        if (cost := node_cost(grid.hosts, grid.devs, *grid.priced.tables, n, probe.row())) != NEVER
+    }
+    assert (found >= 0) == bool(costs)
+    assert found < 0 or costs[found] == min(costs.values())
 
 
 @CASES
