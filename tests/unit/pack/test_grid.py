@@ -152,7 +152,7 @@ def plain_cost(grid: Grid, n: int, ask: Ask) -> int | None:
     return min(costs, default=None)
 
 
-@CASES
+@settings(max_examples=100, deadline=None)
 @given(HOSTS, STREAM, ASKS)
 def test_the_array_code_prices_every_node_like_its_plain_twin(hosts: list[Host], asks: list[Ask], probe: Ask) -> None:
     grid, _ = filled(hosts, asks)
