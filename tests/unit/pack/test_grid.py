@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,8 +25,10 @@ from dure.pack.codes import (
     FREE,
     H_CPU,
     H_FIRST,
+    H_LANE,
     H_MEM,
     H_SIZE,
+    H_TAG,
     H_TYPE,
     ISOLATION_PRICE,
     NEVER,
@@ -33,7 +36,7 @@ from dure.pack.codes import (
     WHOLE,
 )
 from dure.pack.grid import Grid, Host, Part, Seat
-from dure.pack.index import cheapest
+from dure.pack.index import LANES, cheapest, spared_lanes
 from dure.pack.kernels import level_of, node_cost
 from dure.pack.plain import PlainNode, plain_tables, step_cost
 from tests.unit.pack.worlds import A100, ASKS, HOSTS, grid_of
@@ -149,7 +152,7 @@ def plain_cost(grid: Grid, n: int, ask: Ask) -> int | None:
     return min(costs, default=None)
 
 
-@CASES
+@settings(max_examples=100, deadline=None)
 @given(HOSTS, STREAM, ASKS)
 def test_the_array_code_prices_every_node_like_its_plain_twin(hosts: list[Host], asks: list[Ask], probe: Ask) -> None:
     grid, _ = filled(hosts, asks)
@@ -172,6 +175,41 @@ def test_the_remembered_prices_equal_prices_made_anew(hosts: list[Host], asks: l
     cheapest(*args, row)
     anew = [node_cost(grid.hosts, grid.devs, *grid.priced.tables, n, probe.row()) for n in range(len(hosts))]
     assert grid.index.cost[row].tolist() == anew
+
+
+@CASES
+@given(HOSTS, STREAM)
+def test_totals_are_what_a_count_by_hand_finds(hosts: list[Host], asks: list[Ask]) -> None:
+    grid, held = filled(hosts, asks)
+    for ask, seat in held[::2]:
+        grid.free(ask, seat)
+    idles = plain_tables(grid.priced.tables).idles
+    idle = 0
+    for host in grid.hosts:
+        codes = grid.devs[host[H_FIRST] : host[H_FIRST] + host[H_SIZE], D_CODE]
+        idle += sum(idles[host[H_TYPE]][code] for code in codes)
+    lanes = [int((grid.hosts[:, H_LANE] == lane).sum()) for lane in range(LANES)]
+    assert grid.totals.tolist() == [idle, *lanes]
+    assert sum(lanes) == len(hosts)
+
+
+@CASES
+@given(HOSTS, STREAM, ASKS, st.lists(st.integers(0, 5), min_size=LANES, max_size=LANES))
+def test_the_cheapest_node_is_that_of_trying_all_with_the_guard_counted(
+    hosts: list[Host], asks: list[Ask], probe: Ask, guard: list[int]
+) -> None:
+    grid, _ = filled(hosts, asks)
+    row = grid.row(probe)
+    grid.index.guard[:] = [level * 1_000_000 for level in guard]
+    found = cheapest(*grid.index, grid.hosts, grid.devs, *grid.priced.tables, row)
+    spared = spared_lanes(grid.priced.tables.scal, probe.row())
+    costs = {
+        n: (cost + max(0, grid.index.guard[host[H_LANE]] - grid.index.guard[spared]), host[H_TAG])
+        for n, host in enumerate(grid.hosts)
+        if (cost := node_cost(grid.hosts, grid.devs, *grid.priced.tables, n, probe.row())) != NEVER
+    }
+    assert (found >= 0) == bool(costs)
+    assert found < 0 or costs[found] == min(costs.values())
 
 
 @CASES
@@ -227,3 +265,25 @@ def test_a_device_has_one_media_engine_and_room_beside_it() -> None:
 @given(st.lists(st.integers(0, 20), unique=True, max_size=8).map(sorted), st.integers(0, 21))
 def test_the_level_of_a_node_counts_the_figures_that_its_cpu_can_meet(levels: list[int], cpu: int) -> None:
     assert level_of(np.array(levels, np.int64), cpu) == sum(one <= cpu for one in levels)
+
+
+@pytest.mark.parametrize(
+    ("links", "count", "devices"),
+    [
+        ([0, 0, 0, 0], 2, (0, 1)),
+        ([0, 0, 0, 1, 1], 2, (3, 4)),
+        ([0, 1, 0, 1], 2, (0, 2)),
+        ([0, 1, 0, 1, 0], 3, (0, 2, 4)),
+        ([0, 1, 0, 1, 0], 2, (1, 3)),
+        ([0, 0, 1, 0, 1], 4, (0, 1, 3, 2)),
+        ([0, 1, 2, 3], 3, (0, 1, 2)),
+    ],
+)
+def test_whole_devices_are_neighbours_of_one_link_group_or_of_as_few_groups_as_there_are(
+    links: list[int], count: int, devices: tuple[int, ...]
+) -> None:
+    part = Part(mem=80_000, bw=1000, home=0, modes=0b11111, limit=1)
+    grid = grid_of([Host(64_000, 65_536, 0, tuple(part._replace(link=link) for link in links))])
+    seat = grid.seat(Ask(1000, 1024, count, WHOLE, mode=EXCLUSIVE))
+    assert seat is not None
+    assert seat.devices == devices

@@ -169,6 +169,17 @@ def test_wishes_about_neighbours_choose_the_node_by_their_weight() -> None:
         assert seats(nodes, [*there, member("new", rules)]) == {"new": home}
 
 
+def test_the_heavier_wish_for_a_node_goes_before_what_packs_well() -> None:
+    fast, near_data = Match("disk", Operator.IN, ("fast",)), Match("rack", Operator.IN, ("7",))
+    nodes = [
+        msgspec.structs.replace(node("a1"), labels={"disk": "fast"}),
+        msgspec.structs.replace(node("b1"), labels={"rack": "7"}),
+    ]
+    for weights, home in (((5, 3), "a1"), ((3, 5), "b1")):
+        likes = tuple(NodeTerm((one,), weight=weight) for one, weight in zip((fast, near_data), weights, strict=True))
+        assert seats(nodes, [member("new", Rules(likes=likes))]) == {"new": home}
+
+
 def test_a_soft_spread_prefers_the_emptier_domain_but_never_holds() -> None:
     soft = Rules(spread=(Spread(HOST, 1, app("x"), hard=False),))
     nodes = [node("a1", 3), node("b1", 1)]

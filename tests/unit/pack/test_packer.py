@@ -171,3 +171,17 @@ def test_names_and_order_decide_nothing_and_nothing_is_overcommitted(wishes: lis
         assert room.cpu_milli >= 0
         for device in room.devices.values():
             assert min(device.memory_mib, device.compute_milli, device.bandwidth_milli) >= 0
+
+
+def test_a_pod_of_one_pool_hears_of_that_pool_alone() -> None:
+    here, elsewhere = node("a1", 1), msgspec.structs.replace(node("b1", 8), pool="other")
+    for name, told in (
+        ("pool", {"a1"}),
+        ("nowhere", {"nowhere"}),
+    ):
+        [held] = pack(cluster([here, elsewhere], [pod("wide", devices=4, pool=name)]), CATALOGUE)
+        assert isinstance(held, Hold)
+        assert {verdict.where for verdict in held.verdicts} == told
+    [bound] = pack(cluster([here, elsewhere], [pod("wide", devices=4, pool="other")]), CATALOGUE)
+    assert isinstance(bound, Bind)
+    assert bound.node == "b1"

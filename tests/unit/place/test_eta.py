@@ -64,6 +64,51 @@ def test_what_still_runs_is_learned_before_it_ends() -> None:
     assert np.quantile(ratios[1], 0.8) > 5 * np.quantile(ratios[0], 0.8)
 
 
+def test_a_pool_has_what_it_holds_less_what_runs_there_and_only_named_pools_are_waited_for() -> None:
+    running = [Going("here", 3600.0, 0.0, 3, pool="a"), Going("there", 3600.0, 0.0, 2, pool="b")]
+    waiting = [
+        Coming("one", 60.0, 1, pools=("a",)),
+        Coming("two", 60.0, 1, pools=("a",)),
+        Coming("elsewhere", 60.0, 1, pools=("c",)),
+        Coming("either", 60.0, 2, pools=("a", "b")),
+        Coming("later", 60.0, 1, pools=("b",), not_before_s=NOW_S + 900.0),
+    ]
+    found = outlooks(Situation(running, waiting, {"a": 4, "b": 5}, NOW_S), EXACT)
+    starts = {name: one.start.middle_s - NOW_S if one.start else None for name, one in found.items()}
+    assert (starts["one"], starts["either"], starts["later"]) == (0.0, 0.0, 900.0)
+    assert starts["elsewhere"] is None
+    assert starts["two"] is not None
+    assert 0.0 < starts["two"] < 120.0, "the first of its pool is done after a minute"
+
+
+def test_an_outlook_is_a_spread_around_the_estimate_and_grows_with_what_was_seen() -> None:
+    one = [Coming("new", 1000.0, 1)]
+    exact = outlooks(Situation([], one, {"": 1}, NOW_S), EXACT)["new"].finish
+    wild = outlooks(Situation([], one, {"": 1}, NOW_S), [Past("", ratio) for ratio in (0.2, 1.0, 5.0)] * 200)[
+        "new"
+    ].finish
+    assert exact
+    assert wild
+    assert exact.middle_s - NOW_S == pytest.approx(1000.0, rel=0.2)
+    assert wild.high_s - wild.low_s > 3 * (exact.high_s - exact.low_s)
+    assert exact.low_s <= exact.middle_s <= exact.high_s
+
+
+def test_ranges_that_fail_grow_and_ranges_that_hold_shrink() -> None:
+    spread = Spread(NOW_S + 600.0, NOW_S + 3600.0, NOW_S + 9000.0)
+    usual = Scores().around(spread, NOW_S)
+    failed, held = Scores(), Scores()
+    for _ in range(100):
+        failed.overdue()
+        held.add(Said(NOW_S, spread, held.around(spread, NOW_S)), NOW_S + 3600.0)
+    assert failed.around(spread, NOW_S).highest_s > 1.2 * usual.highest_s - 0.2 * NOW_S
+    assert failed.around(spread, NOW_S).lowest_s == usual.lowest_s, "it was late, not early"
+    assert failed.learned == 0
+    narrow = held.around(spread, NOW_S)
+    assert held.learned == 100
+    assert usual.lowest_s < narrow.lowest_s <= narrow.middle_s <= narrow.highest_s < usual.highest_s
+
+
 def test_the_same_question_gets_the_same_answer() -> None:
     situation = Situation([Going("one", 60.0, 5.0, 1)], [Coming("two", 60.0, 1)], {"": 1}, NOW_S)
     assert outlooks(situation, EXACT, 7) == outlooks(situation, EXACT, 7)

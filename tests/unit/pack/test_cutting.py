@@ -1,0 +1,57 @@
+"""What a remainder of a device is worth: the best that fits into it, at the prices of what is asked for."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dure.pack.codes import WHOLE
+from dure.pack.cutting import knapsack, remainder_values, unroll
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(2, 12), st.integers(0, 9)), min_size=1, max_size=3, unique_by=lambda one: one[0]),
+    st.integers(0, 24),
+)
+def test_the_best_of_a_room_is_that_of_trying_all_multisets(items: list[tuple[int, int]], room: int) -> None:
+    sizes, prices = np.array([size for size, _ in items]), np.array([float(price) for _, price in items])
+    values, _ = knapsack(sizes, prices, room)
+    counts = [range(room // int(size) + 1) for size in sizes]
+    best = max(float(np.dot(many, prices)) for many in itertools.product(*counts) if int(np.dot(many, sizes)) <= room)
+    assert values[room] == pytest.approx(best)
+    assert (np.diff(values) >= 0).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(90, 700), min_size=1, max_size=4, unique=True), st.integers(0, 99))
+def test_what_was_taken_fits_and_is_worth_what_was_said(sizes: list[int], seed: int) -> None:
+    known = np.array(sorted(sizes))
+    prices = np.random.default_rng(seed).random(len(sizes)) + 0.1
+    values, take = knapsack(known, prices, WHOLE)
+    pattern = unroll(known, take)
+    assert int(pattern @ known) <= WHOLE
+    assert float(pattern @ prices) == pytest.approx(values[WHOLE])
+
+
+def test_halves_make_half_a_device_worth_half_and_less_than_that_nothing() -> None:
+    (values,) = remainder_values(np.array([500]), np.array([1.0]), np.array([[1.0]]))
+    assert (values[499], values[500], values[999], values[WHOLE]) == (0.0, 0.5, 0.5, 1.0)
+
+
+def test_a_remainder_without_the_host_cpu_for_its_fractions_is_worth_less() -> None:
+    poor, rich = remainder_values(np.array([250, 500]), np.array([1.0, 1.0]), np.array([[0.5, 0.5], [1.0, 1.0]]))
+    assert poor[WHOLE] == pytest.approx(0.5 * rich[WHOLE])
+    assert rich[WHOLE] == 1.0
+    assert (poor <= rich).all()
+
+
+def test_where_nobody_asks_for_fractions_only_a_whole_device_is_worth_anything() -> None:
+    values = remainder_values(np.array([], np.int64), np.array([]), np.ones((2, 0)))
+    assert values.shape == (2, WHOLE + 1)
+    assert values[:, WHOLE].tolist() == [1.0, 1.0]
+    assert not values[:, :WHOLE].any()
