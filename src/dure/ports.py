@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -16,6 +16,7 @@ from dure.model.audit import AuditLine
 from dure.model.cluster import ClusterState
 from dure.model.decision import Bind, Evict, JournalEntry, Resize
 from dure.model.defrag import DefragWish
+from dure.model.errors import Conflict
 from dure.model.event import Event
 from dure.model.membership import Membership
 from dure.model.policy import Policy
@@ -26,7 +27,8 @@ from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant
 from dure.model.token import Token
 from dure.model.units import Instant, Micros, Seconds
-from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
+from dure.model.who import PLANE, Who
+from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus
 
 
 class Teller(Protocol):
@@ -152,6 +154,24 @@ class Change(msgspec.Struct, frozen=True):
     charges: tuple[Charge, ...] = ()
 
 
+class Wish(NamedTuple):
+    """A workload that somebody wants, and on whose behalf; `doing` is the request, in the API's own words."""
+
+    workload: Workload
+    key: str
+    who: Who
+    doing: str
+
+
+class New(NamedTuple):
+    """A workload to be created, and on whose behalf; the same non-empty `key` answers the first result again."""
+
+    record: WorkloadRecord
+    key: str = ""
+    who: Who = PLANE
+    doing: str = "decide"
+
+
 class StorePort(Protocol):
     """What must survive. Reads see only committed writes; every write is one short transaction.
 
@@ -177,14 +197,23 @@ class StorePort(Protocol):
         """`Conflict` if a workload of that name has not ended; the same key answers the first result again."""
         ...
 
+    def create_workloads(self, wanted: Sequence[New]) -> list[WorkloadRecord | Conflict]:
+        """As many of them by one short transaction: what `create_workload` would answer for each, in their order."""
+        ...
+
     def fetch_workload(self, name: str) -> WorkloadRecord:
         """The newest of that name; `NotFound` with the nearest names."""
         ...
 
     def list_workloads(
-        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+        self,
+        *,
+        ended: bool | None = None,
+        tenant: str | None = None,
+        since_s: Instant | None = None,
+        most: int | None = None,
     ) -> tuple[WorkloadRecord, ...]:
-        """With `since_s` of the ended ones only those that finished at or after it."""
+        """With `since_s` of the ended ones only those that finished at or after it; of them the `most` last ones."""
         ...
 
     def count_workloads(self) -> dict[Phase, int]:

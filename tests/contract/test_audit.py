@@ -25,7 +25,7 @@ from dure.model.tenant import Role, Tenant
 from dure.model.token import Token
 from dure.model.who import EVERY, Who
 from dure.model.workload import AcceptedClass, Phase, Workload, WorkloadRecord, WorkloadStatus, WorkloadType
-from dure.ports import Change, Charge
+from dure.ports import Change, Charge, New
 
 ALICE = Who("alice", {EVERY: Role.ADMIN}, "token:1f")
 
@@ -81,6 +81,17 @@ def test_every_write_has_a_line_with_the_name_of_who_wrote(store: SqlStore) -> N
     assert {one.who for one in said[8:]} == {"plane"}
     kinds = {fact.kind for one in said for fact in one.facts}
     assert kinds == {"tenant", "policy", "token", "spec", "workload", "journal", "charge", "posting"}
+    assert store.verify_audit() == (len(said), [])
+
+
+def test_of_many_at_once_each_has_a_line_with_the_name_of_who_wanted_it(store: SqlStore) -> None:
+    bob = Who("bob", {EVERY: Role.ADMIN}, "token:2e")
+    taken = msgspec.structs.replace(record("a"), uid="other")
+    store.create_workloads(
+        [New(record("a"), "", ALICE, "POST"), New(taken, "", bob, "POST"), New(record("b"), "", bob, "POST")]
+    )
+    said = [line.said() for line in store.list_audit(limit=1000)]
+    assert [(one.who, one.facts[0].name) for one in said[-2:]] == [("alice", "uid-a"), ("bob", "uid-b")]
     assert store.verify_audit() == (len(said), [])
 
 

@@ -28,7 +28,7 @@ from dure.model.workload import (
     WorkloadStatus,
     WorkloadType,
 )
-from dure.ports import Change, Charge, StorePort
+from dure.ports import Change, Charge, New, StorePort
 
 Opener = Callable[[], StorePort]
 
@@ -93,6 +93,49 @@ def test_the_same_idempotency_key_answers_the_first_result(store: StorePort) -> 
     again = store.create_workload(record("train-1", uid="second"), idempotency_key="k")
     assert again == first
     assert len(store.list_workloads()) == 1
+
+
+def test_of_many_at_once_each_has_its_own_answer(store: StorePort) -> None:
+    there = store.create_workload(record("there"), idempotency_key="k0")
+    wanted = [
+        New(record("a"), "k1"),
+        New(record("there", uid="other")),
+        New(record("a", uid="again"), "k1"),
+        New(record("b")),
+        New(record("b", uid="twin")),
+        New(record("late", uid="late"), "k0"),
+    ]
+    made = store.create_workloads(wanted)
+    refused = [place for place, one in enumerate(made) if isinstance(one, Conflict)]
+    assert refused == [1, 4]
+    assert [made[place] for place in (0, 2, 3, 5)] == [record("a"), record("a"), record("b"), there]
+    assert [one.name for one in store.list_workloads()] == ["a", "b", "there"]
+
+
+def test_what_cannot_be_kept_of_one_is_not_refused_to_the_others(store: StorePort) -> None:
+    over = record("over", uid="same")
+    store.create_workload(over)
+    store.commit([moved(over, Phase.DONE)])
+    made = store.create_workloads([New(record("a")), New(record("again", uid="same")), New(record("b"))])
+    assert [isinstance(one, Conflict) for one in made] == [False, True, False]
+    assert [one.name for one in store.list_workloads(ended=False)] == ["a", "b"]
+
+
+def test_of_many_that_ended_the_last_ones_can_be_asked_for(store: StorePort) -> None:
+    for number in range(5):
+        one = store.create_workload(record(f"n-{number}", submitted_s=float(number)))
+        status = msgspec.structs.replace(one.status, phase=Phase.DONE, finished_s=10.0 - number)
+        store.commit([Change(one.uid, one.version, status)])
+    assert [one.name for one in store.list_workloads(ended=True, most=2)] == ["n-0", "n-1"]
+    assert [one.name for one in store.list_workloads(ended=True, since_s=6.5, most=9)] == ["n-0", "n-1", "n-2", "n-3"]
+
+
+def test_two_changes_of_one_record_follow_each_other(store: StorePort) -> None:
+    kept = store.create_workload(record("train-1"))
+    first, second = moved(kept, Phase.RUNNING), moved(kept, Phase.DONE, version=kept.version + 1)
+    late = moved(kept, Phase.FAILED)
+    assert store.commit([first, second, late]) == (kept.uid,)
+    assert store.fetch_workload("train-1").status.phase is Phase.DONE
 
 
 def test_an_unknown_name_is_not_found_and_names_the_nearest(store: StorePort) -> None:

@@ -19,6 +19,7 @@ from dure.api.backend import Backend, Shares
 from dure.api.board import Maps
 from dure.api.gate import Gate
 from dure.api.insight import Insight
+from dure.api.intake import Intake
 from dure.api.limits import Limits
 from dure.api.metrics import Metrics
 from dure.api.past import Past
@@ -91,6 +92,7 @@ def create_app(
         pulse=pulse,
         stream=Stream(backend),
         metrics=Metrics(pulse, backend.store, shares),
+        intake=Intake(backend),
         people=people,
         insight=Insight(backend, pulse, shares),
         past=Past(backend),
@@ -138,7 +140,8 @@ def create_app(
 @contextlib.asynccontextmanager
 async def _background(app: Litestar) -> AsyncIterator[None]:
     service: Service = app.state[STATE_KEY]
-    tasks = [asyncio.create_task(service.pulse.run()), asyncio.create_task(service.stream.run())]
+    lasting = (service.pulse.run(), service.stream.run(), service.insight.run())
+    tasks = [asyncio.create_task(one) for one in lasting]
     try:
         yield
     finally:

@@ -12,10 +12,11 @@ from typing import Protocol
 from dure.device.board import Feedback, Moved, ShareStatus, ShareView, Squads, Timeline
 from dure.model.answer import FleetStatus, Plan, Why
 from dure.model.catalogue import Catalogue
+from dure.model.errors import DureError
 from dure.model.fleet import Fleet
 from dure.model.units import Instant
 from dure.model.workload import Workload, WorkloadRecord
-from dure.ports import StorePort
+from dure.ports import StorePort, Wish
 from dure.watch.drift import Pair
 
 Listener = Callable[[], None]
@@ -44,6 +45,10 @@ class Backend(Protocol):
 
     def submit(self, workload: Workload, key: str) -> WorkloadRecord:
         """The same non-empty `key` answers the first record again."""
+        ...
+
+    def submit_all(self, wishes: Sequence[Wish]) -> list[WorkloadRecord | DureError]:
+        """What `submit` would answer or raise for each, kept by one transaction."""
         ...
 
     def cancel(self, name: str) -> WorkloadRecord:

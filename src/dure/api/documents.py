@@ -6,6 +6,7 @@ Also tells OpenAPI what such a body is, since handlers take the bytes themselves
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from litestar.openapi.spec import Example, OpenAPIMediaType, OpenAPIType, Operat
 
 from dure.api.backend import Backend
 from dure.api.problems import UnsupportedMediaType
-from dure.files import Documents, read_text
+from dure.files import Documents, read_json, read_text
 from dure.model.errors import InvalidInput
 from dure.model.workload import Workload
 
@@ -33,12 +34,22 @@ _YAML_TYPES = frozenset(
 )
 
 
+# A body of so many bytes is read in well under a millisecond.
+SMALL = 8 * 1024
+
+
 async def read_documents(request: Request[Any, Any, Any], backend: Backend) -> Documents:
     """All documents of the body; `InvalidInput` names line, path and what is allowed."""
     media_type = request.headers.get("content-type", "application/yaml").partition(";")[0].strip().lower()
     if media_type != "application/json" and media_type not in _YAML_TYPES:
         raise UnsupportedMediaType(f"'{media_type[:80]}' is not read here; send {' or '.join(MEDIA_TYPES)}")
     body = await request.body()
+    if media_type == "application/json" and len(body) <= SMALL:
+        # Handing it to a thread and back would take longer, and what is sound needs no lines and columns.
+        with contextlib.suppress(InvalidInput):
+            found = read_json(body, WHERE, catalogue=backend.catalogue(), fleet=backend.fleet())
+            if not found.warnings:
+                return found
     return await asyncio.to_thread(read_text, body, WHERE, catalogue=backend.catalogue(), fleet=backend.fleet())
 
 

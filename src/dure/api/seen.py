@@ -48,18 +48,22 @@ def fetch_own(store: StorePort, who: Who, name: str) -> WorkloadRecord:
 
 
 def submit_own(backend: Backend, workload: Workload, key: str, who: Who) -> WorkloadRecord:
-    """Names are unique in the fleet; of one that somebody else uses it is said only that it cannot be had.
-
-    Keys of different tenants never meet, else one would be answered with the other's workload.
-    """
-    if who.tenants is None:
-        return backend.submit(workload, key)
     try:
-        return backend.submit(workload, f"{workload.tenant}/{key}" if key else "")
+        return backend.submit(workload, own_key(who, workload, key))
     except Conflict as error:
-        if who.sees(backend.store.fetch_workload(workload.name).spec.tenant):
-            raise
-        raise Conflict(TAKEN, where=workload.name, remedy="Choose another name.") from error
+        raise own_conflict(backend, workload, who, error) from error
+
+
+def own_key(who: Who, workload: Workload, key: str) -> str:
+    """Keys of different tenants never meet, else one would be answered with the other's workload."""
+    return f"{workload.tenant}/{key}" if key and who.tenants is not None else key
+
+
+def own_conflict(backend: Backend, workload: Workload, who: Who, error: Conflict) -> Conflict:
+    """Names are unique in the fleet; of one that somebody else uses it is said only that it cannot be had."""
+    if who.tenants is None or who.sees(backend.store.fetch_workload(workload.name).spec.tenant):
+        return error
+    return Conflict(TAKEN, where=workload.name, remedy="Choose another name.")
 
 
 def check_tenant(who: Who, tenant: str, role: Role) -> None:

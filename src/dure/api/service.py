@@ -11,6 +11,7 @@ from dure.api.auth import Keys
 from dure.api.backend import Backend, Shares
 from dure.api.board import Maps
 from dure.api.insight import Insight
+from dure.api.intake import Intake
 from dure.api.metrics import Metrics
 from dure.api.past import Past
 from dure.api.people import Directory
@@ -31,6 +32,7 @@ class Service:
     pulse: Pulse
     stream: Stream
     metrics: Metrics
+    intake: Intake
     people: Directory
     insight: Insight
     past: Past

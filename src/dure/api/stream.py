@@ -1,15 +1,15 @@
 """Events to many readers, live. One reader of the store feeds a bounded queue for each client.
 
 Woken by the backend after a commit (and by itself now and then, for commits of other processes) it reads what is new
-and hands the same bytes to all. A client that does not keep up loses its connection, not its events: it comes
-back with `Last-Event-ID` and reads the store from there.
+and hands the same bytes to all who may see the same. A client that does not keep up loses its connection, not its
+events: it comes back with `Last-Event-ID` and reads the store from there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -32,18 +32,46 @@ _log = structlog.get_logger("dure.api")
 _ENCODER = msgspec.json.Encoder()
 
 
-class _Item(NamedTuple):
+class _Frame(NamedTuple):
     seq: int
     tenant: str
-    frame: bytes
+    data: bytes
+
+
+class _Part(NamedTuple):
+    """Frames that go out together, made once for all who may see the same."""
+
+    frames: tuple[_Frame, ...]
+    data: bytes
+
+    def after(self, seq: int) -> bytes:
+        if self.frames[0].seq > seq:
+            return self.data
+        return b"".join(one.data for one in self.frames if one.seq > seq)
 
 
 class _Client:
-    """`None` in the queue ends the stream."""
+    """`None` in the queue ends the stream; `waiting` counts the frames in it."""
 
-    def __init__(self, frames: int, who: Who) -> None:
-        self.queue: asyncio.Queue[_Item | None] = asyncio.Queue(frames)
+    def __init__(self, most: int, who: Who) -> None:
+        self.queue: asyncio.Queue[_Part | None] = asyncio.Queue()
         self.who = who
+        self.most = most
+        self.waiting = 0
+
+    def give(self, part: _Part) -> bool:
+        """Whether there was room for it. Somebody who has read all gets everything, however much it is."""
+        if self.waiting and self.waiting + len(part.frames) > self.most:
+            return False
+        self.waiting += len(part.frames)
+        self.queue.put_nowait(part)
+        return True
+
+    def end(self) -> None:
+        """What has not been read by now is read after the next connection."""
+        while not self.queue.empty():
+            self.queue.get_nowait()
+        self.queue.put_nowait(None)
 
 
 class Stream:
@@ -135,40 +163,38 @@ class Stream:
         while True:
             try:
                 async with asyncio.timeout(self._heartbeat_s):
-                    item = await client.queue.get()
+                    part = await client.queue.get()
             except TimeoutError:
                 yield HEARTBEAT
                 continue
-            items, ends = _with_queued(item, client.queue)
-            # What came in while the backlog was read may have been in it.
-            if frames := b"".join(one.frame for one in items if one.seq > last):
-                yield frames
-            if ends:
+            if part is None:
                 return
+            client.waiting -= len(part.frames)
+            # What came in while the backlog was read may have been in it.
+            if data := part.after(last):
+                yield data
 
     async def _hand_out(self) -> None:
         try:
             while batch := await asyncio.to_thread(self._read, self._last):
-                for event in batch:
-                    self._give(_Item(event.seq, event.tenant, frame_of(event)))
+                self._give([_Frame(event.seq, event.tenant, frame_of(event)) for event in batch])
                 self._last = batch[-1].seq
         except DureError as error:
             _log.warning("cannot read events", error=str(error))
 
-    def _give(self, item: _Item) -> None:
+    def _give(self, frames: Sequence[_Frame]) -> None:
+        views: dict[frozenset[str] | None, _Part | None] = {}
         for client in list(self._clients):
-            if not client.who.sees(item.tenant):
-                continue
-            if client.queue.full():
+            view = client.who.tenants
+            if view not in views:
+                views[view] = _part(one for one in frames if client.who.sees(one.tenant))
+            part = views[view]
+            if part is not None and not client.give(part):
                 self._end(client)
-            else:
-                client.queue.put_nowait(item)
 
     def _end(self, client: _Client) -> None:
         self._clients.discard(client)
-        while client.queue.full():
-            client.queue.get_nowait()
-        client.queue.put_nowait(None)
+        client.end()
 
     def _read(self, after: int) -> tuple[Event, ...]:
         return self._backend.store.list_events(after=after, limit=BATCH)
@@ -178,16 +204,9 @@ class Stream:
         return newest[-1].seq if newest else 0
 
 
-def _with_queued(first: _Item | None, queue: asyncio.Queue[_Item | None]) -> tuple[list[_Item], bool]:
-    """All that waits, so that a turn of the plane is one message to a client; and whether the stream ends with it."""
-    items: list[_Item] = []
-    item = first
-    while item is not None:
-        items.append(item)
-        if queue.empty():
-            return items, False
-        item = queue.get_nowait()
-    return items, True
+def _part(frames: Iterable[_Frame]) -> _Part | None:
+    seen = tuple(frames)
+    return _Part(seen, b"".join(one.data for one in seen)) if seen else None
 
 
 def frame_of(event: Event) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from dure.adapters.pki import Authority, Given
     from dure.api.agent_stream import AgentStream
     from dure.plane.desk import Desk
+
+# Requests and the loop that decides share one interpreter. Whoever needs it while the other computes waits this long
+# instead of 5 ms, and a request needs it again after each of its steps.
+SWITCH_S = 0.0002
 
 
 @click.command()
@@ -138,6 +143,7 @@ def command(
     relying = _relying(oidc_issuer, oidc_client, oidc_secret_file, oidc_claim)
     shared = fetch_token(token_file) if token_file else ""
     guard_logs()
+    sys.setswitchinterval(SWITCH_S)
     from_environment("dure")
     fleet, catalogue = fleet_and_catalogue(fleet_file)
     monitoring = Wanted(prometheus, scrape, notify)

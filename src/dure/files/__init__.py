@@ -7,7 +7,7 @@ what ships with Dure. Callers use `read_files`, `read_text` and `parse_workload_
 
 from __future__ import annotations
 
-from dure.files.documents import Documents, parse_workload_json, read_files, read_text
+from dure.files.documents import Documents, parse_workload_json, read_files, read_json, read_text
 from dure.files.problem import InvalidFile, Problem
 
-__all__ = ["Documents", "InvalidFile", "Problem", "parse_workload_json", "read_files", "read_text"]
+__all__ = ["Documents", "InvalidFile", "Problem", "parse_workload_json", "read_files", "read_json", "read_text"]

@@ -18,7 +18,7 @@ from dure.files.known import Known
 from dure.files.problem import InvalidFile, Problem, nearest_of, shown
 from dure.files.reading import BROKEN, Reading, found_kind
 from dure.files.workload import settle
-from dure.files.yaml import MAX_BYTES, Value, from_plain, parse
+from dure.files.yaml import MAX_BYTES, Value, from_json, from_plain, parse
 from dure.model.catalogue import Catalogue
 from dure.model.fleet import Fleet
 from dure.model.policy import Policy
@@ -52,6 +52,14 @@ def read_text(
 ) -> Documents:
     """The same for text that the caller has, such as standard input; `where` names it in messages."""
     return _read([(text, where)], catalogue, fleet)
+
+
+def read_json(
+    body: bytes, where: str, *, catalogue: Catalogue | None = None, fleet: Fleet | None = None
+) -> Documents:
+    """One JSON document, several times as fast as `read_text`, whose words have lines and columns: where this one
+    refuses or warns, ask that one."""
+    return _checked([_document(from_json(body, where), where)], catalogue, fleet)
 
 
 def parse_workload_json(

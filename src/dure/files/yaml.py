@@ -66,6 +66,20 @@ def parse(source: bytes | str, where: str) -> list[Value]:
             raise error from None
 
 
+def from_json(source: bytes, where: str) -> Value:
+    """One JSON object without positions; what it takes `parse` takes as well, with the same meaning."""
+    # An escape may be half a character, and YAML folds some characters that JSON keeps: for `parse` to judge.
+    if not source.isascii() or b"\\u" in source:
+        raise _invalid(where, 0, 0, "has more than plain characters")
+    try:
+        data = json.loads(source, object_pairs_hook=_no_twice)
+    except (ValueError, RecursionError):
+        raise _invalid(where, 0, 0, "is not JSON") from None
+    if not isinstance(data, dict):
+        raise _invalid(where, 0, 0, "is no object")
+    return from_plain(data, where)
+
+
 def from_plain(data: Any, where: str, depth: int = 1) -> Value:
     """Decoded JSON as values without positions, under the same limits of depth and of numbers."""
     if depth > MAX_DEPTH:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from dure.adapters.acting import act
 from dure.adapters.podspec import check_template
 from dure.model.answer import FleetStatus, Plan, Why
 from dure.model.catalogue import Catalogue
-from dure.model.errors import Conflict, NotFound
+from dure.model.errors import Conflict, DureError, NotFound
 from dure.model.eta import Eta
 from dure.model.event import Event
 from dure.model.fleet import Fleet
@@ -23,16 +24,18 @@ from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus
 from dure.plane.answers import plan_of, why_of
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
-from dure.plane.etas import etas_of, upcoming
+from dure.plane.etas import LEARNED_FROM, etas_of, upcoming
 from dure.plane.observe import Observer
 from dure.plane.status import Past, Spent, status_of
-from dure.ports import Change, Clock, StorePort
+from dure.ports import Change, Clock, New, StorePort, Wish
 
 _ATTEMPTS = 8
 # What was worked out for one who asks serves all who ask within a minute of the fleet's clock, or ten real seconds.
 _STANDS_S = 60.0
 _STANDS_REAL_S = 10.0
 _UPCOMING = 5
+# Of how many that have ended the status counts whether promises were kept.
+_JUDGED = 2_000
 
 
 class Desk:
@@ -60,14 +63,28 @@ class Desk:
         return len(self.store.list_reports()) > 0
 
     def submit(self, workload: Workload, key: str = "") -> WorkloadRecord:
-        check_template(workload.template)
-        known = {tenant.name for tenant in self.store.list_tenants()}
-        if known and workload.tenant not in known:
-            raise NotFound(f"no tenant '{workload.tenant}'", remedy=f"Known tenants: {', '.join(sorted(known))}")
-        now_s = self.now()
-        uid = hashlib.blake2b(f"{workload.name}\0{now_s!r}".encode(), digest_size=16).hexdigest()
-        record = WorkloadRecord(uid, workload, WorkloadStatus(submitted_s=now_s))
-        return self.store.create_workload(record, idempotency_key=key)
+        (made,) = self.submit_all([Wish(workload, key, *act())])
+        if isinstance(made, DureError):
+            raise made
+        return made
+
+    def submit_all(self, wishes: Sequence[Wish]) -> list[WorkloadRecord | DureError]:
+        """What came of each; they are kept by one transaction, and none suffers from another."""
+        tenants, now_s = {tenant.name for tenant in self.store.list_tenants()}, self.now()
+        answers: list[WorkloadRecord | DureError] = []
+        wanted: list[tuple[int, New]] = []
+        for place, wish in enumerate(wishes):
+            try:
+                new = _new(wish, tenants, now_s)
+            except DureError as error:
+                answers.append(error)
+                continue
+            wanted.append((place, new))
+            answers.append(new.record)
+        made = self.store.create_workloads([new for _, new in wanted]) if wanted else []
+        for (place, _), answer in zip(wanted, made, strict=True):
+            answers[place] = answer
+        return answers
 
     def cancel(self, name: str) -> WorkloadRecord:
         """It is charged up to now and its agent removes what runs; a record that changes meanwhile is read again."""
@@ -112,7 +129,9 @@ class Desk:
         if snapshot is None and kept is not None:
             return kept
         seen = snapshot or self.snapshot()
-        found = etas_of(seen, self.store.list_workloads(ended=True, since_s=seen.now_s - 7 * DAY_S))
+        found = etas_of(
+            seen, self.store.list_workloads(ended=True, since_s=seen.now_s - 7 * DAY_S, most=LEARNED_FROM)
+        )
         self._etas = (seen.now_s, found)
         return found
 
@@ -140,9 +159,10 @@ class Desk:
         )
 
     def status(self) -> FleetStatus:
-        """Costs the same however long the fleet has run: promises are counted over the last day."""
+        """Costs the same however long the fleet has run: promises are counted over the last day, and of a busy one
+        over those that ended last."""
         now_s = self.now()
-        recent = self.store.list_workloads(ended=True, since_s=now_s - DAY_S)
+        recent = self.store.list_workloads(ended=True, since_s=now_s - DAY_S, most=_JUDGED)
         charges = self.store.list_charges(0, int(now_s // DAY_S) + 1)
         spent = Spent(sum(one.micros for one in charges), sum(one.carbon_mg for one in charges) / 1000)
         past = Past(self.store.count_workloads(), recent, spent)
@@ -156,3 +176,13 @@ class Desk:
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         return self.store.subscribe(listener)
+
+
+def _new(wish: Wish, tenants: set[str], now_s: Instant) -> New:
+    workload = wish.workload
+    check_template(workload.template)
+    if tenants and workload.tenant not in tenants:
+        raise NotFound(f"no tenant '{workload.tenant}'", remedy=f"Known tenants: {', '.join(sorted(tenants))}")
+    uid = hashlib.blake2b(f"{workload.name}\0{now_s!r}".encode(), digest_size=16).hexdigest()
+    record = WorkloadRecord(uid, workload, WorkloadStatus(submitted_s=now_s))
+    return New(record, wish.key, wish.who, wish.doing)

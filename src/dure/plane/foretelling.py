@@ -16,7 +16,7 @@ from dure.model.units import DAY_S, HOUR_S, Instant
 from dure.model.workload import Phase, WorkloadType
 from dure.place.eta import outlooks
 from dure.plane.apply import Draft
-from dure.plane.etas import past_of, situation_of
+from dure.plane.etas import LEARNED_FROM, past_of, situation_of
 from dure.plane.observe import Observer
 
 # Fewer than people get to see: what is kept are three points.
@@ -37,7 +37,7 @@ class Foretelling:
         self._looked_s = now_s
         records = [draft.record for draft in drafts if not draft.status.phase.ended]
         snapshot = self._observer.snapshot(now_s, records, reports)
-        past = past_of(self._observer.store.list_workloads(ended=True, since_s=now_s - DAY_S))
+        past = past_of(self._observer.store.list_workloads(ended=True, since_s=now_s - DAY_S, most=LEARNED_FROM))
         found = outlooks(situation_of(snapshot), past, snapshot.seed, _SAMPLES)
         for draft in fresh:
             outlook = found.get(draft.before.name)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from dure.adapters.acting import acting
 from dure.adapters.memory.store import MemoryStore
 from dure.files.builtin import catalogue, demo_fleet
 from dure.model.accelerator import ShareMode
@@ -16,7 +17,7 @@ from dure.model.catalogue import Catalogue
 from dure.model.cluster import Slice
 from dure.model.decision import Hold, JournalEntry, Place
 from dure.model.demand import Demand
-from dure.model.errors import Conflict
+from dure.model.errors import Conflict, DureError
 from dure.model.eta import Eta, Range
 from dure.model.event import Event, Level
 from dure.model.fleet import ClusterSpec, Fleet, PoolSpec
@@ -34,7 +35,7 @@ from dure.model.workload import (
     WorkloadStatus,
     WorkloadType,
 )
-from dure.ports import Change, StorePort
+from dure.ports import Change, StorePort, Wish
 
 NOW_S = 1_780_000_000.0
 HELD = "train-40"
@@ -91,6 +92,16 @@ class SmallWorld:
         made = self.store.create_workload(record, idempotency_key=key)
         self.tell(f"{workload.name} was submitted", workload=workload.name)
         return made
+
+    def submit_all(self, wishes: Sequence[Wish]) -> list[WorkloadRecord | DureError]:
+        return [self._submitted(wish) for wish in wishes]
+
+    def _submitted(self, wish: Wish) -> WorkloadRecord | DureError:
+        try:
+            with acting(wish.who, wish.doing):
+                return self.submit(wish.workload, wish.key)
+        except DureError as error:
+            return error
 
     def cancel(self, name: str) -> WorkloadRecord:
         record = self.store.fetch_workload(name)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dure.files.problem import InvalidFile
-from dure.files.yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES, from_plain, parse
+from dure.files.yaml import MAX_BYTES, MAX_DEPTH, MAX_VALUES, from_json, from_plain, parse
 
 
 def refusal(source: str | bytes) -> str:
@@ -142,3 +148,36 @@ def test_broken_syntax_has_a_place() -> None:
 
 def test_very_long_digits_stay_text() -> None:
     assert plain("a: " + "9" * 5000) == {"a": "9" * 5000}
+
+
+_JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(), _JSON), st.booleans())
+def test_json_read_fast_means_the_same_as_json_read_with_positions(data: Any, ascii_only: bool) -> None:
+    body = json.dumps(data, ensure_ascii=ascii_only).encode(errors="surrogatepass")
+    with contextlib.suppress(InvalidFile):
+        fast = from_json(body, "body").plain()
+        assert [value.plain() for value in parse(body, "body")] == [fast]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a": 1, "a": 2}',
+        b'{"a": "\\ud800"}',
+        b"{a: 1}",
+        b'{"a": NaN}',
+        b"[" * 5000,
+        b'{"a": "\xc2\x85"}',
+        b'{"a": 1} {',
+        b"null",
+    ],
+)
+def test_what_may_not_mean_the_same_is_not_read_fast(body: bytes) -> None:
+    with pytest.raises(InvalidFile):
+        from_json(body, "body")

@@ -21,7 +21,7 @@ from dure.model.tenant import Tenant
 from dure.model.token import Token
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord
-from dure.ports import NO_SETTINGS, Change, Charge
+from dure.ports import NO_SETTINGS, Change, Charge, New
 
 
 class MemoryStore:
@@ -87,6 +87,15 @@ class MemoryStore:
             self._keys[idempotency_key] = record.uid
         return record
 
+    def create_workloads(self, wanted: Sequence[New]) -> list[WorkloadRecord | Conflict]:
+        answers: list[WorkloadRecord | Conflict] = []
+        for one in wanted:
+            try:
+                answers.append(self.create_workload(one.record, idempotency_key=one.key))
+            except Conflict as error:
+                answers.append(error)
+        return answers
+
     def fetch_workload(self, name: str) -> WorkloadRecord:
         uid = self._newest.get(name)
         if uid is None:
@@ -95,7 +104,12 @@ class MemoryStore:
         return self._records[uid]
 
     def list_workloads(
-        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+        self,
+        *,
+        ended: bool | None = None,
+        tenant: str | None = None,
+        since_s: Instant | None = None,
+        most: int | None = None,
     ) -> tuple[WorkloadRecord, ...]:
         if ended is False:
             found = self._list_open()
@@ -106,7 +120,11 @@ class MemoryStore:
             found = tuple(
                 one for one in found if not one.status.phase.ended or (one.status.finished_s or 0) >= since_s
             )
-        return found if tenant is None else tuple(one for one in found if one.spec.tenant == tenant)
+        if tenant is not None:
+            found = tuple(one for one in found if one.spec.tenant == tenant)
+        if most is None or len(found) <= most:
+            return found
+        return _sorted(sorted(found, key=lambda one: (-(one.status.finished_s or 0.0), one.uid))[:most])
 
     def count_workloads(self) -> dict[Phase, int]:
         return dict(Counter(record.status.phase for record in self._records.values()))

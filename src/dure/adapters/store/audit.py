@@ -15,6 +15,7 @@ from dure.adapters.acting import act
 from dure.adapters.store import tables as t
 from dure.adapters.store.rows import POSTING_KEY, POSTING_SUMS
 from dure.model.audit import START, AuditBody, AuditLine, Fact, Mark, digest_of, sealed
+from dure.model.who import Who
 from dure.ports import Charge
 
 _HEAD = "head"
@@ -29,9 +30,12 @@ def lock(db: Connection) -> None:
 
 def append(db: Connection, facts: Sequence[Fact]) -> None:
     """One line about everything that this step wrote, in the name of who acts."""
-    if facts:
-        doer = act()
-        _append(db, doer.who.name, doer.who.via, doer.doing, facts)
+    append_all(db, [(*act(), facts)] if facts else [])
+
+
+def append_all(db: Connection, said: Iterable[tuple[Who, str, Sequence[Fact]]]) -> None:
+    """A line for each: who, what they did, and what that wrote."""
+    _append(db, [(who.name, who.via, doing, facts) for who, doing, facts in said])
 
 
 def begin(db: Connection) -> None:
@@ -39,7 +43,7 @@ def begin(db: Connection) -> None:
     if db.execute(select(t.audit_head.c.seq)).first() is not None:
         return
     db.execute(t.audit_head.insert().values(name=_HEAD, seq=0, hash=START))
-    _append(db, "plane", "plane", BEGIN, list(standing(db)))
+    _append(db, [("plane", "plane", BEGIN, list(standing(db)))])
 
 
 def head(db: Connection) -> Mark:
@@ -116,12 +120,17 @@ def _charge(row: Row[tuple[object, ...]]) -> Charge:
     return Charge(row.day, row.tenant, row.cluster, row.micros, row.carbon_mg)
 
 
-def _append(db: Connection, who: str, via: str, action: str, facts: Sequence[Fact]) -> None:
-    last = head(db)
-    seq = last.seq + 1
-    line = sealed(AuditBody(seq, time.time(), who, via, action, tuple(facts)), last.hash)
-    db.execute(t.audit.insert().values(seq=seq, body=line.body.encode(), hash=line.hash))
-    db.execute(t.audit_head.update().where(t.audit_head.c.name == _HEAD).values(seq=seq, hash=line.hash))
+def _append(db: Connection, said: Sequence[tuple[str, str, str, Sequence[Fact]]]) -> None:
+    if not said:
+        return
+    last, now_s = head(db), time.time()
+    rows: list[dict[str, object]] = []
+    for who, via, action, facts in said:
+        line = sealed(AuditBody(last.seq + 1, now_s, who, via, action, tuple(facts)), last.hash)
+        last = Mark(last.seq + 1, line.hash)
+        rows.append({"seq": last.seq, "body": line.body.encode(), "hash": line.hash})
+    db.execute(t.audit.insert(), rows)
+    db.execute(t.audit_head.update().where(t.audit_head.c.name == _HEAD).values(seq=last.seq, hash=last.hash))
 
 
 _ENTRY = ("at_s", "digest", "workload", "tenant", "cluster", "decision")

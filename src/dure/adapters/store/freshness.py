@@ -1,4 +1,6 @@
-"""Has anybody committed since? SQLite answers that in microseconds, which makes a cache of records exact.
+"""Records that need not be read again: nobody has committed since, or their version is the same.
+
+SQLite says in microseconds whether anybody has committed, which makes a cache of records exact.
 
 Used by the store alone: GET of one workload is the busiest read, and a query through all layers costs a
 hundred times as much as this question.
@@ -8,12 +10,17 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, Row
 
+from dure.adapters.store.rows import DECODERS, record_of
+from dure.model.report import Report
 from dure.model.workload import WorkloadRecord
 
 MAX_RECORDS = 4096
+_REPORT = DECODERS[Report]
 
 
 class Freshness:
@@ -48,6 +55,38 @@ class Freshness:
     def close(self) -> None:
         with self._lock:
             self._watcher.close()
+
+
+class Decoded:
+    """Open records by uid and version, reports by their text: what has not changed is not read out of its JSON again.
+
+    The loop, the agents and everybody who asks for the fleet list the same ones several times a second.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[str, WorkloadRecord] = {}
+        self._reports: dict[str, tuple[bytes, Report]] = {}
+
+    def reports(self, rows: Iterable[tuple[str, bytes]]) -> tuple[Report, ...]:
+        """Of all clusters: one that is gone is forgotten."""
+        known, found = self._reports, {}
+        for cluster, body in rows:
+            before = known.get(cluster)
+            found[cluster] = before if before is not None and before[0] == body else (body, _REPORT.decode(body))
+        self._reports = found
+        return tuple(report for _, report in found.values())
+
+    def records(self, rows: Iterable[Row[Any]], *, all_open: bool) -> list[WorkloadRecord]:
+        """`all_open` says that these are all there are, so that others can be forgotten."""
+        known = self._open
+        found = [_known_or_read(known.get(row.uid), row) for row in rows]
+        if all_open:
+            self._open = {record.uid: record for record in found}
+        return found
+
+
+def _known_or_read(known: WorkloadRecord | None, row: Row[Any]) -> WorkloadRecord:
+    return known if known is not None and known.version == row.version else record_of(row)
 
 
 def freshness_of(engine: Engine) -> Freshness | None:

@@ -115,15 +115,22 @@ def _plain(value: object) -> object:
     return value.value if isinstance(value, Account) else value
 
 
-def upsert(
-    db: Connection, table: Table, row: Mapping[str, object], key: Sequence[str], *, add: Sequence[str] = ()
+def upsert(db: Connection, table: Table, row: Mapping[str, object], key: Sequence[str]) -> None:
+    """Insert, or replace the other columns."""
+    upsert_all(db, table, [row], key)
+
+
+def upsert_all(
+    db: Connection, table: Table, rows: Sequence[Mapping[str, object]], key: Sequence[str], *, add: Sequence[str] = ()
 ) -> None:
-    """Insert, or replace the other columns; those in `add` are summed instead."""
+    """Insert each, or replace the other columns; those in `add` are summed instead. All have the same columns."""
+    if not rows:
+        return
     dialect = sqlite if db.dialect.name == "sqlite" else postgresql
-    insert = dialect.insert(table).values(**row)
+    insert = dialect.insert(table)
     new = {
         column: table.c[column] + insert.excluded[column] if column in add else insert.excluded[column]
-        for column in row
+        for column in rows[0]
         if column not in key
     }
-    db.execute(insert.on_conflict_do_update(index_elements=list(key), set_=new))
+    db.execute(insert.on_conflict_do_update(index_elements=list(key), set_=new), list(rows))

@@ -6,16 +6,17 @@ import difflib
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import msgspec
 from sqlalchemy import Connection, Engine, Select, func, select
 
-from dure.adapters.acting import who_acts
+from dure.adapters.acting import act, who_acts
 from dure.adapters.store import audit
 from dure.adapters.store import tables as t
-from dure.adapters.store.freshness import freshness_of
+from dure.adapters.store.batches import create_all, swap_all, taken
+from dure.adapters.store.freshness import Decoded, freshness_of
 from dure.adapters.store.rows import (
     DECODERS,
     POSTING_KEY,
@@ -29,14 +30,13 @@ from dure.adapters.store.rows import (
     posting_of,
     posting_rows,
     record_of,
-    record_row,
-    status_row,
     upsert,
+    upsert_all,
 )
 from dure.adapters.store.trouble import translated
-from dure.model.audit import AuditLine, Fact, Finding, Mark
+from dure.model.audit import AuditLine, Finding, Mark
 from dure.model.decision import JournalEntry
-from dure.model.errors import Conflict, NotFound
+from dure.model.errors import Conflict, DureError, NotFound, Temporary
 from dure.model.event import Event
 from dure.model.policy import Policy
 from dure.model.posting import Posting
@@ -46,7 +46,7 @@ from dure.model.token import Token
 from dure.model.units import Instant, Seconds
 from dure.model.who import PLANE
 from dure.model.workload import Phase, WorkloadRecord
-from dure.ports import NO_SETTINGS, Change, Charge
+from dure.ports import NO_SETTINGS, Change, Charge, New
 
 if TYPE_CHECKING:
     from dure.adapters.store.bus import Bus
@@ -65,6 +65,9 @@ class SqlStore:
         self._listeners: list[Callable[[], None]] = []
         self._fresh = freshness_of(engine)
         self._joined = threading.local()
+        self._decoded = Decoded()
+        # SQLite lets one write at a time and has the others look again after a while; here they are woken.
+        self._turn = threading.Lock() if engine.dialect.name == "sqlite" else nullcontext()
         self._bus: Bus | None = None
         self._identity = uuid.uuid4().hex
 
@@ -89,7 +92,7 @@ class SqlStore:
         if getattr(self._joined, "connection", None) is not None:
             yield
             return
-        with translated(), self.engine.begin() as connection:
+        with self._turn, translated(), self.engine.begin() as connection:
             audit.lock(connection)
             self._joined.connection = connection
             try:
@@ -115,25 +118,24 @@ class SqlStore:
     # -- workloads -------------------------------------------------------------------------------------------------
 
     def create_workload(self, record: WorkloadRecord, *, idempotency_key: str = "") -> WorkloadRecord:
+        (made,) = self.create_workloads([New(record, idempotency_key, *act())])
+        if isinstance(made, Conflict):
+            raise made
+        return made
+
+    def create_workloads(self, wanted: Sequence[New]) -> list[WorkloadRecord | Conflict]:
         try:
             with self._write() as db:
-                if idempotency_key:
-                    earlier = self._by_key(db, idempotency_key)
-                    if earlier is not None:
-                        return earlier
-                    db.execute(t.idempotency.insert().values(key=idempotency_key, uid=record.uid))
-                row = record_row(record)
-                db.execute(t.workloads.insert().values(**row))
-                audit.append(db, [*audit.record_facts(record.uid, row)])
-        except Conflict as error:
-            # Two equal requests at once: the other one has won, and its result is the answer.
-            with self._read() as db:
-                earlier = self._by_key(db, idempotency_key) if idempotency_key else None
-            if earlier is not None:
-                return earlier
-            remedy = f"Choose another name or cancel it first: dure cancel {record.name}"
-            raise Conflict(f"workload '{record.name}' exists and has not ended", remedy=remedy) from error
-        return record
+                return create_all(db, wanted)
+        except Temporary:
+            raise
+        except DureError as error:
+            # What the database does not take of one must not be refused to the others.
+            if len(wanted) > 1:
+                return [made for one in wanted for made in self.create_workloads([one])]
+            if isinstance(error, Conflict):
+                return [taken(one.record) for one in wanted]
+            raise
 
     def fetch_workload(self, name: str) -> WorkloadRecord:
         version = self._fresh.version() if self._fresh is not None else None
@@ -160,7 +162,12 @@ class SqlStore:
         )
 
     def list_workloads(
-        self, *, ended: bool | None = None, tenant: str | None = None, since_s: Instant | None = None
+        self,
+        *,
+        ended: bool | None = None,
+        tenant: str | None = None,
+        since_s: Instant | None = None,
+        most: int | None = None,
     ) -> tuple[WorkloadRecord, ...]:
         query = select(t.workloads).order_by(t.workloads.c.submitted_s, t.workloads.c.name)
         if ended is not None:
@@ -169,8 +176,15 @@ class SqlStore:
             query = query.where(t.workloads.c.tenant == tenant)
         if since_s is not None:
             query = query.where((t.workloads.c.ended == 0) | (t.workloads.c.finished_s >= since_s))
+        if most is not None:
+            latest = t.workloads.c.finished_s.desc().nulls_last()
+            query = query.order_by(None).order_by(latest, t.workloads.c.uid).limit(most)
         with self._read() as db:
-            return tuple(record_of(row) for row in db.execute(query))
+            all_open = ended is False and tenant is None and most is None
+            found = self._decoded.records(db.execute(query), all_open=all_open)
+        if most is not None:
+            found.sort(key=lambda one: (one.status.submitted_s, one.name))
+        return tuple(found)
 
     def count_workloads(self) -> dict[Phase, int]:
         query = select(t.workloads.c.phase, func.count()).group_by(t.workloads.c.phase)
@@ -189,18 +203,12 @@ class SqlStore:
         postings: Sequence[Posting] = (),
         token: int | None = None,
     ) -> tuple[str, ...]:
-        lost: list[str] = []
         new_entries, new_events, charges = list(entries), list(events), list[Charge]()
         with self._write() as db:
             if token is not None:
                 self._check_token(db, token)
-            facts: list[Fact] = []
-            for change in changes:
-                swapped = self._swap(db, change)
-                if swapped is None:
-                    lost.append(change.uid)
-                    continue
-                facts.extend(audit.record_facts(change.uid, swapped))
+            swapped, facts = swap_all(db, changes)
+            for change in swapped:
                 new_entries.extend(change.entries)
                 new_events.extend(change.events)
                 charges.extend(change.charges)
@@ -208,15 +216,14 @@ class SqlStore:
             posted = posting_rows(postings)
             told = (*audit.entry_facts(rows), *audit.charge_facts(charges), *audit.posting_facts(posted))
             audit.append(db, [*facts, *told])
-            for row in charge_rows(charges):
-                upsert(db, t.charges, row, ("day", "tenant", "cluster"), add=("micros", "carbon_mg"))
-            for row in posted:
-                upsert(db, t.ledger, row, POSTING_KEY, add=POSTING_SUMS)
+            upsert_all(db, t.charges, charge_rows(charges), ("day", "tenant", "cluster"), add=("micros", "carbon_mg"))
+            upsert_all(db, t.ledger, posted, POSTING_KEY, add=POSTING_SUMS)
             for name, value in sorted(settings.items()):
                 _set(db, name, value)
         if new_events:
             self._wake()
-        return tuple(lost)
+        kept = {id(change) for change in swapped}
+        return tuple(change.uid for change in changes if id(change) not in kept)
 
     # -- journal, events, charges ----------------------------------------------------------------------------------
 
@@ -276,8 +283,8 @@ class SqlStore:
 
     def list_reports(self) -> tuple[Report, ...]:
         with self._read() as db:
-            rows = db.execute(select(t.reports.c.body).order_by(t.reports.c.cluster)).scalars()
-            return tuple(DECODERS[Report].decode(body) for body in rows)
+            rows = db.execute(select(*t.reports.c["cluster", "body"]).order_by(t.reports.c.cluster)).all()
+        return self._decoded.reports((row.cluster, row.body) for row in rows)
 
     # -- settings, tenants, policies -------------------------------------------------------------------------------
 
@@ -378,7 +385,7 @@ class SqlStore:
             with translated(), joined.begin_nested():
                 yield joined
             return
-        with translated(), self.engine.begin() as connection:
+        with self._turn, translated(), self.engine.begin() as connection:
             if audited:
                 audit.lock(connection)
             yield connection
@@ -390,22 +397,10 @@ class SqlStore:
         query = select(t.workloads.c.name, t.workloads.c.tenant).where(t.workloads.c.ended == 0)
         return {row.name: row.tenant for row in db.execute(query.where(t.workloads.c.name.in_(sorted(names))))}
 
-    def _by_key(self, db: Connection, key: str) -> WorkloadRecord | None:
-        joined = select(t.workloads).join(t.idempotency, t.idempotency.c.uid == t.workloads.c.uid)
-        row = db.execute(joined.where(t.idempotency.c.key == key)).one_or_none()
-        return record_of(row) if row is not None else None
-
     def _check_token(self, db: Connection, token: int) -> None:
         newest = db.execute(select(t.lease.c.token).where(t.lease.c.name == _LEADER).with_for_update()).scalar()
         if newest != token:
             raise Conflict(f"another leader has taken over (token {newest}, ours {token})")
-
-    def _swap(self, db: Connection, change: Change) -> dict[str, object] | None:
-        """The columns as they are now; None when the record had moved on."""
-        where = (t.workloads.c.uid == change.uid) & (t.workloads.c.version == change.version)
-        values = {"version": change.version + 1, **status_row(change.status)}
-        swapped = db.execute(t.workloads.update().where(where).values(**values)).rowcount == 1
-        return values if swapped else None
 
     def _append(
         self, db: Connection, entries: Sequence[JournalEntry], events: Sequence[Event]

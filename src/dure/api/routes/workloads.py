@@ -9,14 +9,17 @@ from litestar import Request, Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromQuery, HeaderParameter
 
+from dure.adapters.acting import act
 from dure.api.answers import After, Limit, Name, NameFilter, Page, check_match, one, page, plain
 from dure.api.caller import who_of
 from dure.api.documents import WORKLOAD_BODY, documented, read_workload
-from dure.api.seen import check_tenant, fetch_own, own_records, submit_own, why_for
+from dure.api.seen import check_tenant, fetch_own, own_conflict, own_key, own_records, why_for
 from dure.api.service import service_of
 from dure.model.answer import Plan, Why
+from dure.model.errors import Conflict
 from dure.model.tenant import Role
 from dure.model.workload import Phase, WorkloadRecord
+from dure.ports import Wish
 
 Key = Annotated[
     str,
@@ -76,9 +79,13 @@ async def explain_workload(request: Request[Any, Any, Any], name: Name) -> Respo
 async def submit_workload(request: Request[Any, Any, Any], key: Key = "") -> Response[WorkloadRecord]:
     """Submit a workload: a document of kind Workload, as JSON or YAML."""
     backend = service_of(request).backend
-    workload = await read_workload(request, backend)
-    check_tenant(who_of(request), workload.tenant, Role.SUBMITTER)
-    record = await asyncio.to_thread(submit_own, backend, workload, key, who_of(request))
+    workload, who = await read_workload(request, backend), who_of(request)
+    check_tenant(who, workload.tenant, Role.SUBMITTER)
+    try:
+        wish = Wish(workload, own_key(who, workload, key), who, act().doing)
+        record = await service_of(request).intake.submit(wish)
+    except Conflict as error:
+        raise await asyncio.to_thread(own_conflict, backend, workload, who, error) from error
     return one(request, record, tag_of(record), status=201, location=f"/v1/workloads/{record.name}")
 
 
