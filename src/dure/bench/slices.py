@@ -37,32 +37,41 @@ GREEDY = 8
 @click.option(
     "--model", "kind", default="convolution", show_default=True, help="convolution, transformer, recommender."
 )
+@click.option(
+    "--cores",
+    type=click.IntRange(1, 64),
+    default=2,
+    show_default=True,
+    help="Threads of the accelerator, half for each slice; fewer than the machine has leave it some.",
+)
 @bench_options
-def command(requests: int, rounds: int, kind: str, as_json: bool, report: Path | None) -> None:
+def command(requests: int, rounds: int, kind: str, cores: int, as_json: bool, report: Path | None) -> None:
     """Measure a slice of a virtual accelerator against the model run directly, alone and beside a greedy tenant.
 
     \b
     Example:
       dure bench slices --requests 500 --json
+      dure bench slices --cores 1
     """
     # What the daemon tells of its slices is progress; the result alone goes to standard output.
     with tempfile.TemporaryDirectory(prefix="dure-bench-") as folder, contextlib.redirect_stdout(sys.stderr):
-        rows = _rows(Path(folder), kind, requests, rounds)
+        rows = _rows(Path(folder), kind, cores, requests, rounds)
     emit(Result("slices", rows, summarise(rows)), as_json=as_json, report=report, figures=_figures(rows))
 
 
-def _rows(folder: Path, kind: str, requests: int, rounds: int) -> list[dict[str, Any]]:
+def _rows(folder: Path, kind: str, cores: int, requests: int, rounds: int) -> list[dict[str, Any]]:
     from dure.adapters.onnx.models import KINDS, write_model
     from dure.device.plugin.node import Accelerator, NodeConfig
-    from dure.device.slices import Slices
+    from dure.device.slices import SWITCH_S, Slices
     from dure.model.errors import InvalidInput
 
     if kind not in KINDS:
         raise InvalidInput(f"no model '{kind}'", remedy=f"Known: {', '.join(KINDS)}.")
     path = write_model(kind, folder / f"{kind}.onnx")
     sockets = folder / "slices"
-    slices = Slices(NodeConfig((Accelerator("v", slices=2, memory_mib=2048),), sockets=str(sockets), cores=2))
+    slices = Slices(NodeConfig((Accelerator("v", slices=2, memory_mib=2048),), sockets=str(sockets), cores=cores))
     executor = slices.executors["v"]
+    sys.setswitchinterval(SWITCH_S)
     rows = []
     try:
         with (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -151,8 +152,9 @@ def serve(path: Path, policy: str) -> None:
       dure device serve -f node.yaml
     """
     from dure.device.plugin.node import read_node
-    from dure.device.slices import Slices
+    from dure.device.slices import SWITCH_S, Slices
 
+    sys.setswitchinterval(SWITCH_S)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -267,9 +267,9 @@ class Executor:
             return self._naive(heads)
         if free <= 0:
             return ()
-        waiting = [self._waiting(name, heads[name]) for name in sorted(heads)]
+        waiting = [self._waiting(name, heads[name]) for name in sorted(self._pace.first(heads, free))]
         policy = self.tuner.policy
-        most_ms = CONTENDED_MS if len(waiting) > free else CALM_MS
+        most_ms = CONTENDED_MS if len(heads) > free else CALM_MS
         settings = SquadSettings(free, MOST_SEGMENTS, most_ms)
         squad = form(waiting, policy, self._policies[policy], self.tuner.book, settings)
         self._squads += 1
@@ -311,6 +311,7 @@ class Executor:
         known = {name for name, _ in fellows}
         others = ((n, r.member.parts / self.cores) for n, r in self._running.items() if n not in known)
         neighbours = (*fellows, *others)
+        self._pace.begin(member.tenant)
         self._running[member.tenant] = _Running(member, self._squads, self.now_ms(), request.next, neighbours)
         message = ("run", request.number, request.inputs, request.next, last, member.parts)
         request.inputs = None
@@ -365,7 +366,7 @@ class Executor:
         )
         alone = sum(self._lanes[name].segments_ms[run.first : last])
         self.tuner.learn(name, run.neighbours, share, alone, used_ms)
-        self._pace.spend(name, now, run.member.parts, used_ms)
+        self._pace.spend(name, now, run.member.parts, spent_ms, used_ms)
         request.next = last
         if outputs is None:
             return

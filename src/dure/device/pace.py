@@ -1,15 +1,17 @@
-"""Limits of tenants while they run: how many threads at most, and when one who had more than its share may go on.
+"""Limits of tenants while they run: threads at most, when one who had more than its share may go on, who is next.
 
-State of the executor's thread; the arithmetic is `dure.share.allowance`. A limit of whole threads needs no pacing:
-who never has more than its threads never has more than its share.
+State of the executor's thread; the arithmetic is `dure.share.allowance` and `dure.share.turns`. A limit of whole
+threads needs no pacing: who never has more than its threads never has more than its share.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from dure.device.config import TenantConfig
 from dure.share.allowance import Allowance, opened, spent, wait_ms
+from dure.share.turns import Turns
 
 SAVED_MS = 20.0
 """Time a tenant may save up while it idles: about one request, so that a lone request is not torn into pieces."""
@@ -20,10 +22,12 @@ class Pace:
         self._cores = cores
         self._most: dict[str, int] = {}
         self._allowances: dict[str, Allowance] = {}
+        self._turns = Turns()
 
     def come(self, tenant: TenantConfig, now_ms: float) -> None:
         if tenant.limit <= 0.0:
             return
+        self._turns.come(tenant.name, tenant.limit)
         rate = tenant.limit * self._cores
         self._most[tenant.name] = max(1, math.ceil(rate - 1e-9))
         if rate < self._most[tenant.name] - 1e-9:
@@ -32,14 +36,30 @@ class Pace:
     def go(self, name: str) -> None:
         self._most.pop(name, None)
         self._allowances.pop(name, None)
+        self._turns.go(name)
+
+    def first(self, names: Collection[str], free: int) -> set[str]:
+        """Of those who wait everybody without a limit, and of the others those whose turn it is."""
+        chosen = {name for name in names if name not in self._most}
+        for name in self._turns.ordered(names):
+            if free <= 0:
+                break
+            chosen.add(name)
+            free -= self._most[name]
+        return chosen
+
+    def begin(self, name: str) -> None:
+        self._turns.begin(name)
 
     def most_parts(self, name: str) -> int:
         """Threads at most; 0 means no limit."""
         return self._most.get(name, 0)
 
-    def spend(self, name: str, now_ms: float, threads: int, ms: float) -> None:
+    def spend(self, name: str, now_ms: float, threads: int, held_ms: float, used_ms: float) -> None:
+        """After a piece: its turn lasted as long as it held threads; of its share goes what it could use of that."""
+        self._turns.end(name, threads * held_ms)
         if name in self._allowances:
-            self._allowances[name] = spent(self._allowances[name], now_ms, threads * ms)
+            self._allowances[name] = spent(self._allowances[name], now_ms, threads * used_ms)
 
     def wait_ms(self, name: str, now_ms: float) -> float:
         return wait_ms(self._allowances[name], now_ms) if name in self._allowances else 0.0

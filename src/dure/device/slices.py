@@ -29,6 +29,8 @@ from dure.share.promise import Promise
 
 log = structlog.get_logger()
 SUFFIXES = (".onnx", ".pt2")
+SWITCH_S = 0.0005
+"""How long one thread of the daemon may keep the others waiting: a tenth of what Python grants it."""
 
 
 class Slices:
