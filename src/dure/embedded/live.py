@@ -39,7 +39,6 @@ from dure.plane.desk import Desk
 BACKLOG_S = 3 * HOUR_S
 # Real seconds between two turns of the loop, and between two saves.
 TURN_S = 0.25
-MOST_REST_S = 2.0
 SAVE_S = 5.0
 # Real seconds until the shared devices play for the first time (the server must be up), and between two turns.
 SHARE_AFTER_S = 2.0
@@ -155,14 +154,11 @@ class LiveFleet:
     def _run(self) -> None:
         next_save_s = self._real.now() + SAVE_S
         while True:
-            began_s = self._real.now()
             self.turn()
             if self._real.now() >= next_save_s:
                 self._try_save()
                 next_save_s = self._real.now() + SAVE_S
-            # It shares an interpreter with everybody who asks: after a long turn it is their turn.
-            took_s = self._real.now() - began_s
-            if not self._real.wait(min(max(TURN_S, took_s), MOST_REST_S)):
+            if not self._real.wait(TURN_S):
                 return
 
     def _share(self) -> None:
