@@ -3,9 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
-# LAB=0 leaves out the tests on real clusters; FULL=1 adds those that take many minutes.
+# LAB=0 leaves out the tests on real clusters.
 LAB    ?= 1
-FULL   ?= 0
 # How many examples of each kind `make hostile` tries.
 HOSTILE ?= 500
 # What `make shuffled` and `make mutants` draw by, and how many faults each package gets.
@@ -21,7 +20,7 @@ BASE   ?= python:3.11-slim
 DATE = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full setup lint types imports unit shuffled mutants figures cycle search hostile fuzz chaos load agree lab lab-full lab-wanted browser lock clean \
+.PHONY: help run test test-full full setup lint types imports unit shuffled mutants figures cycle search hostile fuzz chaos load requests agree lab lab-full lab-wanted browser lock clean \
         dist dist-try audit-deps docs docs-serve chart image
 
 help: ## list the targets
@@ -32,8 +31,10 @@ run: $(VENV)/.run $(VENV)/.kernels ## set up, start Dure with its embedded fleet
 
 test: lint types imports unit ## set up, then lint, type check, import contract and all tests
 
-test-full: lint types imports lab-full ## all of that, and Dure beside the real KEDA, Prometheus and Karpenter, more than half an hour once they are built
-	$(MAKE) unit FULL=1
+test-full: lab-full test full ## all of that, then Dure beside the real KEDA, Prometheus and Karpenter: more than an hour once they are built
+
+full: lab-full ## only what `make test-full` adds, one test after the other: they compare moments, and two labs at once would disturb them
+	DURE_LAB=1 DURE_FULL=1 $(BIN)/python -m pytest -m full $(ARGS)
 
 setup: $(VENV)/.dev browser ## set up everything, run nothing
 
@@ -48,7 +49,7 @@ imports: $(VENV)/.dev ## the layer contract
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev $(VENV)/.kernels browser lab-wanted ## the tests alone; ARGS="-k word" narrows them, LAB=0 leaves out real clusters
-	DURE_LAB=$(LAB) DURE_FULL=$(FULL) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	DURE_LAB=$(LAB) $(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 shuffled: $(VENV)/.dev ## the tests without real clusters, in an order that SEED draws
 	DURE_LAB=0 $(BIN)/python -m pytest -n 2 --dist loadgroup --shuffle=$(SEED) tests/unit tests/contract $(ARGS)
@@ -82,6 +83,9 @@ chaos: $(VENV)/.dev ## kill -9 plane, agent, API server and etcd under load; ARG
 
 load: $(VENV)/.dev ## 10,000 submissions a minute for 10 minutes, 1,000 devices, 100 listeners; ARGS="--minutes 1" is shorter
 	$(BIN)/python -m tests.load $(ARGS)
+
+requests: $(VENV)/.dev ## 20,000 requests to a model on a real node (root) that the autoscaler makes larger and smaller: none may fail; resumes
+	$(BIN)/python -m tests.node.scaling $(ARGS)
 
 agree: $(VENV)/.dev ## Dure's autoscaler against the real kube-controller-manager: 10 traces of 1,000 ticks, about 35 minutes
 	$(BIN)/python -m tests.kube.hpa_agreement $(ARGS)

@@ -1,6 +1,7 @@
 """Train a small network and keep checkpoints: killed or moved at any time, it goes on from the last one.
 
     python train.py --steps 2000 --every 200 --folder /checkpoints
+    python train.py --steps 2000 --every 200 --folder s3://models/fit     # a bucket, see store.py
 
 The result depends on steps and seed alone, not on how often it was interrupted: every checkpoint holds weights,
 momentum and the state of the random numbers. `result.json` appears when it is done.
@@ -12,10 +13,10 @@ import json
 import os
 import pickle
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from store import Store, store_of
 
 WIDTH, BATCH, RATE, MOMENTUM = 64, 32, 0.05, 0.9
 
@@ -24,7 +25,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--every", type=int, default=200, help="steps between checkpoints")
-    parser.add_argument("--folder", type=Path, default=Path("/checkpoints"))
+    parser.add_argument("--folder", type=store_of, default="/checkpoints", help="where they are: a path or s3://...")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds after each checkpoint, to make it longer")
     options = parser.parse_args()
     state = load(options.folder) or begin(seed=7)
@@ -36,7 +37,7 @@ def main() -> None:
             print(f"checkpoint at step {state['step']}, loss {state['loss']:.6f}", flush=True)
             time.sleep(options.pause)
     digest = hashlib.sha256(b"".join(weights.tobytes() for weights in state["weights"])).hexdigest()
-    write(options.folder / "result.json", json.dumps({"steps": state["step"], "weights": digest}).encode())
+    options.folder.write("result.json", json.dumps({"steps": state["step"], "weights": digest}).encode())
     print(f"done: {digest}", flush=True)
 
 
@@ -63,27 +64,16 @@ def step(state: dict[str, Any]) -> None:
     state["step"] += 1
 
 
-def load(folder: Path) -> dict[str, Any] | None:
-    path = folder / "checkpoint.pickle"
-    if not path.exists():
+def load(store: Store) -> dict[str, Any] | None:
+    kept = store.read("checkpoint.pickle")
+    if kept is None:
         return None
-    found: dict[str, Any] = pickle.loads(path.read_bytes())
+    found: dict[str, Any] = pickle.loads(kept)
     return found
 
 
-def save(folder: Path, state: dict[str, Any]) -> None:
-    write(folder / "checkpoint.pickle", pickle.dumps(state))
-
-
-def write(path: Path, data: bytes) -> None:
-    """All of it or the file that was there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    with new.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
+def save(store: Store, state: dict[str, Any]) -> None:
+    store.write("checkpoint.pickle", pickle.dumps(state))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ KEPT = ROOT / "build" / "mutants"
 TESTS = {
     "model": ("model",),
     "place": ("place", "plane"),
-    "pack": ("pack",),
+    "pack": ("pack", "agent"),
     "route": ("route", "gateway"),
 }
 LEFT_OUT = "not lab and not postgres and not browser and not slow and not full and not data"

@@ -140,7 +140,8 @@ def create_app(
 @contextlib.asynccontextmanager
 async def _background(app: Litestar) -> AsyncIterator[None]:
     service: Service = app.state[STATE_KEY]
-    tasks = [asyncio.create_task(service.pulse.run()), asyncio.create_task(service.stream.run())]
+    lasting = (service.pulse.run(), service.stream.run(), service.insight.run())
+    tasks = [asyncio.create_task(one) for one in lasting]
     try:
         yield
     finally:

@@ -6,25 +6,30 @@ while, since it walks days of figures and many may ask at once.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
+import structlog
 
 from dure.api.backend import Backend, Shares
 from dure.api.pulse import Pulse
+from dure.model.answer import Trouble
+from dure.model.errors import DureError
 from dure.model.units import DAY_S, HOUR_S, Instant
 from dure.watch.anomaly import Anomaly, DetectSettings, detect
 from dure.watch.attainment import P95
-from dure.watch.burn import BUDGET_S, BudgetState, budget_state
+from dure.watch.burn import BUDGET_S, PAGE, BudgetState, budget_state
 from dure.watch.drift import Drift, costs, drift, durations
 from dure.watch.forecast import Forecast, forecast
 from dure.watch.history import CARBON, COST, GOOD, REQUESTS, USED
 from dure.watch.look import counts, gridded, looked
 
 T = TypeVar("T")
+_log = structlog.get_logger("dure.api")
 # Five-minute means reach back this far; so many of them are the most that is answered.
 PAST_S, STEP_S = 6.5 * DAY_S, 300.0
 FORESEEN = {"cost": COST, "carbon": CARBON, "used": USED}
@@ -64,7 +69,7 @@ class Insight:
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
         self._backend, self._pulse, self._shares, self._timer = backend, pulse, shares, timer
-        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
         self._kept: dict[str, tuple[float, Any]] = {}
 
     def anomalies(self) -> tuple[Anomaly, ...]:
@@ -74,6 +79,24 @@ class Insight:
         """The worst first."""
         return self._once("budgets", self._budgets)
 
+    def troubles(self) -> tuple[Trouble, ...]:
+        """Promises that are being broken now: services whose budget burns fast enough to call somebody.
+
+        From what is kept, however old: the first page asks every second, `run` renews it.
+        """
+        kept = self._kept.get("budgets")
+        budgets: tuple[ServiceBudget, ...] = kept[1] if kept is not None else self.budgets()
+        return tuple(_broken(one) for one in budgets if one.level == PAGE)
+
+    async def run(self) -> None:
+        """Keep the troubles fresh for as long as the server runs."""
+        while True:
+            await asyncio.sleep(KEPT_S)
+            try:
+                await asyncio.to_thread(self.budgets)
+            except DureError as error:
+                _log.warning("no budgets", error=str(error))
+
     def foreseen(self, name: str) -> Foreseen:
         """`name` is one of `FORESEEN`."""
         return self._once(f"foreseen/{name}", lambda: self._foreseen(name))
@@ -82,7 +105,8 @@ class Insight:
         return self._once("drift", self._drifts)
 
     def _once(self, name: str, make: Callable[[], T]) -> T:
-        with self._lock:
+        # Each answer has its own lock: who asks for budgets does not wait for a search of anomalies.
+        with self._locks.setdefault(name, threading.Lock()):
             kept = self._kept.get(name)
             if kept is None or self._timer() - kept[0] >= KEPT_S:
                 kept = (self._timer(), make())
@@ -116,7 +140,7 @@ class Insight:
             far = [one for one in seen.get(name, []) if not near or one.at_s < near[0].at_s]
             state = budget_state([*far, *near], service.target or P95, now_s)
             found.append(ServiceBudget(name, service.tenant, state.level, state, service.model, service.cluster))
-        order = {"page": 0, "ticket": 1, "": 2}
+        order = {PAGE: 0, "ticket": 1, "": 2}
         return tuple(sorted(found, key=lambda one: (order[one.level], one.state.left or 0.0, one.workload)))
 
     def _foreseen(self, name: str) -> Foreseen:
@@ -143,3 +167,10 @@ class Insight:
         ended = self._backend.store.list_workloads(ended=True, since_s=since_s)
         shared = self._shares.list_foretold() if self._shares is not None else ()
         return (*drift("duration", durations(ended)), *drift("cost", costs(ended)), *drift("sharing", shared))
+
+
+def _broken(promise: ServiceBudget) -> Trouble:
+    name = promise.workload
+    pace = max(burn.long or 0.0 for burn in promise.state.burns if burn.firing)
+    sentence = f"{name} spends its error budget {pace:.0f} times as fast as it may"
+    return Trouble(sentence, promise.cluster, name, f"dure why {name}")

@@ -18,6 +18,8 @@ from dure.sim.serving.service import Engine, Promise, Requests
 ENGINE = Engine()
 PROMISE = Promise()
 MOST = 96
+# Router and order of everybody: a plain balancer, or what `dure front` does.
+PLAIN, FRONT = ("requests", "arrival"), ("tokens", "deadline")
 
 THRESHOLDS: dict[str, tuple[float, ...]] = {
     "utilization": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
@@ -27,7 +29,7 @@ THRESHOLDS: dict[str, tuple[float, ...]] = {
     "waiting": (1.0, 4.0),
 }
 KEDA_SIGNALS = ("inflight", "rate", "waiting")
-LOADS = (0.4, 0.5, 0.6, 0.75, 0.95, 1.1, 1.2, 1.3)
+LOADS = (0.4, 0.5, 0.6, 0.75, 0.95, 1.1, 1.2, 1.3, 1.45)
 ORACLE_LOADS = (0.4, 0.55, 0.7, 0.85, 1.0, 1.15)
 
 
@@ -50,8 +52,8 @@ class BenchCell(msgspec.Struct, frozen=True):
         }
 
 
-def cells_of(scenario: str, quick: bool) -> list[BenchCell]:
-    """All runs of the main table of a scenario."""
+def cells_of(scenario: str, quick: bool, way: tuple[str, str] = PLAIN) -> list[BenchCell]:
+    """All runs of the main table of a scenario; everybody's requests go the same `way`."""
     every = 2 if quick else 1
     parse(scenario)
     cells = [BenchCell("oracle", "future", load) for load in ORACLE_LOADS[::every]]
@@ -61,13 +63,14 @@ def cells_of(scenario: str, quick: bool) -> list[BenchCell]:
     if not quick:
         cells += [BenchCell("preset", name, preset.up_at / 100.0) for name, preset in PRESETS.items()]
         cells += [BenchCell("dure-no-forecast", "work", load) for load in LOADS[2:7:2]]
-    return cells + [BenchCell("dure", "work", load) for load in LOADS[::every]]
+    cells += [BenchCell("dure", "work", load) for load in LOADS[::every]]
+    return [msgspec.structs.replace(cell, router=way[0], order=way[1]) for cell in cells]
 
 
 ORDERS: dict[str, list[BenchCell]] = {
     scenario: [
         BenchCell("dure", "work", load, router, order)
-        for router, order in (("tokens", "arrival"), ("requests", "deadline"), ("tokens", "deadline"))
+        for router, order in (("tokens", "arrival"), ("requests", "deadline"), FRONT)
     ]
     for scenario, load in (("conv-150", 1.1), ("code-150", 0.75))
 }

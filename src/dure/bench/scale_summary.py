@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dure.bench.result import Row
+from dure.bench.scale_cells import PLAIN
 from dure.bench.scale_shared import NAME, shared_summary
 from dure.sim.serving.frontier import Point, hours_at, misses_at
 
@@ -14,7 +15,7 @@ AT_MISSES = 0.02
 LINES = {"oracle": {"color": "black", "dash": "dot"}, "dure": {"color": "crimson", "width": 4}}
 
 
-def summarise(rows: list[Row]) -> dict[str, Any]:
+def summarise(rows: list[Row], way: tuple[str, str]) -> dict[str, Any]:
     """Per scenario and seed: the best threshold's cost at 2 % misses and everybody's misses at that cost."""
     summary: dict[str, Any] = {}
     for case in dict.fromkeys((str(row["input"]), int(row["seed"] or 0)) for row in rows):
@@ -22,24 +23,24 @@ def summarise(rows: list[Row]) -> dict[str, Any]:
         if case[0].startswith(f"{NAME}-"):
             summary[f"{case[0]} seed {case[1]}"] = shared_summary(mine)
             continue
-        plain = [row for row in mine if row["router"] == "requests" and row["order"] == "arrival"]
         name = f"{case[0]} seed {case[1]}"
-        summary[name] = _equal_cost(plain)
+        summary[name] = _equal_cost(_gone(mine, way))
         worth = _order_worth(mine)
         if worth:
             summary[f"{name}, router and order"] = worth
     return summary
 
 
-def figures(rows: list[Row]) -> list[Any]:
+def figures(rows: list[Row], way: tuple[str, str]) -> list[Any]:
     """One plot of misses over GPU-hours for each scenario."""
     import plotly.graph_objects as go
 
     plots = []
     for scenario in dict.fromkeys(str(row["input"]) for row in rows):
+        mine = [row for row in _gone(rows, way) if row["input"] == scenario]
+        if not mine:
+            continue
         figure = go.Figure()
-        plain = [row for row in rows if row["router"] == "requests" and row["order"] == "arrival"]
-        mine = [row for row in plain if row["input"] == scenario]
         for series in dict.fromkeys((str(row["policy"]), str(row["signal"])) for row in mine):
             points = sorted(_points([row for row in mine if (row["policy"], row["signal"]) == series]))
             figure.add_scatter(
@@ -56,6 +57,10 @@ def figures(rows: list[Row]) -> list[Any]:
         figure.update_yaxes(type="log")
         plots.append(figure)
     return plots
+
+
+def _gone(rows: list[Row], way: tuple[str, str]) -> list[Row]:
+    return [row for row in rows if (row["router"], row["order"]) == way]
 
 
 def _points(rows: list[Row]) -> list[Point]:
@@ -81,14 +86,14 @@ def _equal_cost(rows: list[Row]) -> dict[str, Any]:
         "dure": ours,
         "dure_to_best": ours / best,
         "oracle": oracle,
-        "gap_closed": (best - ours) / max(best - oracle, 1e-9),
+        "gap_closed": (best - ours) / (best - oracle) if oracle < best else None,
         "misses_by_signal": by_signal,
     }
 
 
 def _order_worth(rows: list[Row]) -> dict[str, float]:
-    special = [row for row in rows if row["order"] != "arrival" or row["router"] != "requests"]
-    if not special:
+    special = [row for row in rows if (row["router"], row["order"]) != PLAIN]
+    if not special or len(special) == len(rows):
         return {}
     knob = special[0]["knob"]
     same = [row for row in rows if row["policy"] == "dure" and row["knob"] == knob]

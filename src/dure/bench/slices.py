@@ -1,18 +1,21 @@
 """`dure bench slices`: what a slice costs against running the model directly, and what a greedy neighbour costs.
 
-One model, the same requests: in this process (`direct`), on a slice over its socket (`slice`), and on a slice while
-the other slice's tenant asks as much as it can (`beside-greedy`). The three take turns within every round, so what
-else the machine does hits all of them. Needs the `device` extra.
+One model, the same requests: run directly (`direct`), on a slice over its socket (`slice`), and on a slice while the
+other slice's tenant asks as much as it can (`beside-greedy`). The three take turns within every round, so what else
+the machine does hits all of them. Tenants are processes of their own, as containers are; this one is the daemon.
+
+Two clocks: what the tenant waited (`p50_ms`, `p99_ms`), and the time on the device that its requests took
+(`device_...`), in which what the operating system gave to other programs does not count. Needs the `device` extra.
 """
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,7 @@ GREEDY = 8
 def command(requests: int, rounds: int, kind: str, as_json: bool, report: Path | None) -> None:
     """Measure a slice of a virtual accelerator against the model run directly, alone and beside a greedy tenant.
 
-    \\b
+    \b
     Example:
       dure bench slices --requests 500 --json
     """
@@ -49,41 +52,45 @@ def command(requests: int, rounds: int, kind: str, as_json: bool, report: Path |
 
 
 def _rows(folder: Path, kind: str, requests: int, rounds: int) -> list[dict[str, Any]]:
-    import onnx
-
-    from dure.adapters.onnx.models import KINDS, sample_input, write_model
-    from dure.adapters.onnx.worker import Runner
+    from dure.adapters.onnx.models import KINDS, write_model
     from dure.device.plugin.node import Accelerator, NodeConfig
-    from dure.device.slice_client import SliceClient
     from dure.device.slices import Slices
     from dure.model.errors import InvalidInput
 
     if kind not in KINDS:
         raise InvalidInput(f"no model '{kind}'", remedy=f"Known: {', '.join(KINDS)}.")
     path = write_model(kind, folder / f"{kind}.onnx")
-    given = sample_input(onnx.load(str(path)))
-    # The same runtime options as on a slice, in one piece and with one thread: what is measured is the daemon.
-    runner = Runner(path, 1)
-    slices = Slices(
-        NodeConfig((Accelerator("v", slices=2, memory_mib=2048),), sockets=str(folder / "slices"), cores=2)
-    )
+    sockets = folder / "slices"
+    slices = Slices(NodeConfig((Accelerator("v", slices=2, memory_mib=2048),), sockets=str(sockets), cores=2))
+    executor = slices.executors["v"]
     rows = []
     try:
         with (
-            SliceClient(folder / "slices" / "v-0" / "device.sock", path) as client,
-            SliceClient(folder / "slices" / "v-1" / "device.sock", path) as other,
+            _Tenant(path, sockets / "v-0" / "device.sock") as tenant,
+            _Tenant(path, sockets / "v-1" / "device.sock") as other,
         ):
             for number in range(rounds):
                 click.echo(f"slices: round {number + 1} of {rounds}", err=True)
-                direct = _timed(lambda: runner.answer(("run", 0, given, 0, 1, 1)), requests)
-                alone = _timed(lambda: client.infer(given), requests)
-                with _Greedy(other, given):
-                    beside = _timed(lambda: client.infer(given), requests)
-                for way, found in zip(WAYS, (direct, alone, beside), strict=True):
-                    rows.append(_row(way, kind, number, found))
+                rows.append(_row("direct", kind, number, tenant.ask("direct", requests), None))
+                for way in WAYS[1:]:
+                    greedy = other.greedy() if way == "beside-greedy" else contextlib.nullcontext()
+                    with greedy:
+                        began_ms = executor.now_ms()
+                        found = tenant.ask("slice", requests)
+                    used = _used(executor.record.timeline(began_ms)[0])
+                    rows.append(_row(way, kind, number, found, used[-requests:]))
     finally:
         slices.close()
     return rows
+
+
+def _used(spans: Iterable[Any]) -> Any:
+    """Time on the device of each request of the first slice, in order."""
+    found: dict[int, float] = {}
+    for span in spans:
+        if span.tenant == "v-0":
+            found[span.request] = found.get(span.request, 0.0) + span.used_ms
+    return np.array([found[number] for number in sorted(found)])
 
 
 def _timed(ask: Callable[[], object], requests: int) -> Any:
@@ -97,7 +104,11 @@ def _timed(ask: Callable[[], object], requests: int) -> Any:
     return np.array(found)
 
 
-def _row(way: str, kind: str, number: int, found: Any) -> dict[str, Any]:
+def _row(way: str, kind: str, number: int, found: Any, used: Any | None) -> dict[str, Any]:
+    device = {} if used is None else {
+        "device_p50_ms": round(float(np.quantile(used, 0.5)), 4),
+        "device_p99_ms": round(float(np.quantile(used, 0.99)), 4),
+    }  # fmt: skip
     return {
         "policy": way,
         "input": kind,
@@ -106,33 +117,73 @@ def _row(way: str, kind: str, number: int, found: Any) -> dict[str, Any]:
         "p50_ms": round(float(np.quantile(found, 0.5)), 4),
         "p99_ms": round(float(np.quantile(found, 0.99)), 4),
         "mean_ms": round(float(found.mean()), 4),
+        **device,
     }
 
 
-class _Greedy:
-    """A tenant that always has `GREEDY` requests inside, for as long as the block lasts."""
+class _Tenant:
+    """A process that holds one slice, as a container would, and does what it is told."""
 
-    def __init__(self, client: Any, given: Any) -> None:
-        self._client = client
-        self._given = given
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+    def __init__(self, model: Path, socket: Path) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_obey, args=(theirs, model, socket), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._pipe.recv()
 
-    def __enter__(self) -> _Greedy:
-        self._thread.start()
+    def __enter__(self) -> _Tenant:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._pipe.send(("end", 0))
+        self._process.join(30.0)
+        self._pipe.close()
 
-    def _run(self) -> None:
-        inside = [self._client.submit(self._given) for _ in range(GREEDY)]
-        while not self._stop.is_set():
-            inside.pop(0).result()
-            inside.append(self._client.submit(self._given))
-        for one in inside:
-            one.result()
+    def ask(self, way: str, requests: int) -> Any:
+        """Milliseconds of so many requests, one after the other."""
+        self._pipe.send((way, requests))
+        return self._pipe.recv()
+
+    @contextlib.contextmanager
+    def greedy(self) -> Iterator[None]:
+        """It always has `GREEDY` requests inside, for as long as the block lasts."""
+        self._pipe.send(("greedy", GREEDY))
+        self._pipe.recv()
+        try:
+            yield
+        finally:
+            self._pipe.send(("enough", 0))
+            self._pipe.recv()
+
+
+def _obey(pipe: Any, model: Path, socket: Path) -> None:
+    """The main function of a tenant's process."""
+    import onnx
+
+    from dure.adapters.onnx.models import sample_input
+    from dure.adapters.onnx.worker import Runner
+    from dure.device.slice_client import SliceClient
+
+    given = sample_input(onnx.load(str(model)))
+    # The same runtime options as on a slice, in one piece and with one thread: what is measured is the daemon.
+    runner = Runner(model, 1)
+    with SliceClient(socket, model) as client:
+        asks = {"direct": lambda: runner.answer(("run", 0, given, 0, 1, 1)), "slice": lambda: client.infer(given)}
+        pipe.send("ready")
+        while (told := pipe.recv())[0] != "end":
+            if told[0] in asks:
+                pipe.send(_timed(asks[told[0]], told[1]))
+                continue
+            inside = [client.submit(given) for _ in range(told[1])]
+            pipe.send("greedy")
+            while not pipe.poll():
+                inside.pop(0).result()
+                inside.append(client.submit(given))
+            pipe.recv()
+            for one in inside:
+                one.result()
+            pipe.send("enough")
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -156,6 +207,8 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "p50_extra_ms": extra("p50_ms"),
         "p50_beside_greedy_vs_alone": ratio("p50_ms", "beside-greedy", "slice"),
         "p99_beside_greedy_vs_alone": ratio("p99_ms", "beside-greedy", "slice"),
+        "device_p50_beside_greedy_vs_alone": ratio("device_p50_ms", "beside-greedy", "slice"),
+        "device_p99_beside_greedy_vs_alone": ratio("device_p99_ms", "beside-greedy", "slice"),
     }
 
 

@@ -46,9 +46,13 @@ def command(ctx: click.Context, state: Path, output: str) -> None:
 @command.command()
 @click.option("--params", required=True, help="Parameters of the model: 7B, 70B, 1.5T.")
 @click.option(
-    "--dtype", type=click.Choice(list(_BYTES)), default="fp16", show_default=True, help="Type of the weights."
+    "--dtype",
+    type=click.Choice(list(_BYTES), case_sensitive=False),
+    default="fp16",
+    show_default=True,
+    help="Type of the weights.",
 )
-@click.option("--context", default="8k", show_default=True, help="Tokens of prompt and answer together: 8k is 8192.")
+@click.option("--context", default="8k", show_default=True, help="Tokens of prompt and answer together: 8k, 1M.")
 @click.option("--rate", default="1/s", show_default=True, help="Requests: 3/s, 90/min.")
 @click.option("--answer", default=256, show_default=True, type=click.IntRange(1), help="Tokens of an answer.")
 @click.option("--step", default=100.0, show_default=True, type=FiniteRange(1), help="Longest ms between tokens.")
@@ -165,10 +169,10 @@ def _count(text: str, where: str) -> float:
 
 
 def _tokens(text: str) -> int:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(k?)", text.strip().lower())
-    value = round(float(found[1]) * (1024 if found[2] else 1)) if found else 0
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([km]?)", text.strip().lower())
+    value = round(float(found[1]) * 1024 ** " km".index(found[2] or " ")) if found else 0
     if value < 2:
-        raise InvalidInput(f"'{text}' is no number of tokens", where="--context", remedy="For example 8k or 4096.")
+        raise InvalidInput(f"'{text}' is no number of tokens", where="--context", remedy="For example 8k or 1M.")
     return value
 
 

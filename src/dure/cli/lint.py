@@ -140,9 +140,9 @@ def _fix(sources: list[Source], findings: list[Finding], rules: list[Rule], path
         text, made = edited(source.text, [edit for edit in edits if edit.document.file == source.name])
         if made:
             read_source(text, source.name)
-            Path(source.name).write_text(text, encoding="utf-8")
+            Path(source.name).write_text(f"{source.mark}{text}", encoding="utf-8")
             total += made
-    click.echo(f"{total} change{'s' * (total != 1)} made", err=True)
+    click.echo(f"{_counted(total, 'change')} made", err=True)
     return _lint(_read(paths)[0], rules) if total else findings
 
 
@@ -168,7 +168,12 @@ def _print_text(findings: list[Finding], sources: list[Source]) -> None:
         click.echo(f"  fix  {finding.fix}{' (dure lint --fix does it)' if finding.edits else ''}")
     objects = sum(len(source.documents) for source in sources)
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    click.echo(f"{len(findings)} findings ({errors} errors) in {objects} objects of {len(sources)} sources", err=True)
+    said = f"{_counted(len(findings), 'finding')} ({_counted(errors, 'error')})"
+    click.echo(f"{said} in {_counted(objects, 'object')} of {_counted(len(sources), 'source')}", err=True)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _explain(rule: Rule) -> None:

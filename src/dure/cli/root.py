@@ -66,9 +66,8 @@ def dure() -> None:
 def run(args: list[str], called: str = "dure") -> int:
     """The exit code of a command line; `called` is what the user typed before it."""
     try:
-        dure.main(args, prog_name=called, standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
+        # Click answers `ctx.exit(code)` with the code here, and everything else with what the command returned.
+        answer = dure.main(args, prog_name=called, standalone_mode=False)
     except click.Abort:
         click.echo("Interrupted.", err=True)
         return 130
@@ -85,7 +84,7 @@ def run(args: list[str], called: str = "dure") -> int:
     except OSError as error:
         click.echo(f"dure: {_system(error)}", err=True)
         return DureError.exit_code
-    return 0
+    return answer if isinstance(answer, int) else 0
 
 
 def _system(error: OSError) -> str:

@@ -353,16 +353,19 @@ class Executor:
             self._answer_awaited(judged)
 
     def _done(self, name: str, message: tuple[Any, ...]) -> None:
-        _, _, last, spent_ms, outputs = message
+        _, _, last, spent_ms, outputs, waited_ms = message
+        used_ms = max(0.0, spent_ms - waited_ms)
         run = self._running.pop(name)
         now = self.now_ms()
         with self._lock:
             request = self._queues[name][0]
         share = run.member.parts / self.cores
-        self.record.add_span(Span(name, request.number, run.first, last, run.start_ms, now, share, run.squad))
+        self.record.add_span(
+            Span(name, request.number, run.first, last, run.start_ms, now, share, run.squad, used_ms)
+        )
         alone = sum(self._lanes[name].segments_ms[run.first : last])
-        self.tuner.learn(name, run.neighbours, share, alone, spent_ms)
-        self._pace.spend(name, now, run.member.parts, spent_ms)
+        self.tuner.learn(name, run.neighbours, share, alone, used_ms)
+        self._pace.spend(name, now, run.member.parts, used_ms)
         request.next = last
         if outputs is None:
             return

@@ -18,7 +18,10 @@ KEEP_WEIGHTS = 240
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Segments `first` to `last` of a request ran from `start_ms` to `end_ms` with this part of the device."""
+    """Segments `first` to `last` of a request ran from `start_ms` to `end_ms` with this part of the device.
+
+    `used_ms` is what of that was time on the device: not the way to it, nor what other programs took.
+    """
 
     tenant: str
     request: int
@@ -28,6 +31,7 @@ class Span(msgspec.Struct, frozen=True):
     end_ms: float
     share: float
     squad: int
+    used_ms: float = 0.0
 
 
 class Bubble(msgspec.Struct, frozen=True):

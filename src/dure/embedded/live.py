@@ -88,7 +88,6 @@ class LiveFleet:
             speed, saved = 1.0, None
         leash_s = math.inf if self.members.outside else LEASH_S
         self.clock = ScaledClock(speed, saved.now_s if saved else self._begin_s(), leash_s)
-        self.resumed = saved is not None
         self.fleet, self.catalogue, self.seed = fleet, catalogue, seed
         self.world = EmbeddedWorld(
             fleet,

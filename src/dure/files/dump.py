@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-import msgspec
 import yaml
 
 from dure.files.kind import KINDS
@@ -38,15 +37,6 @@ def dump_yaml(documents: Iterable[Any]) -> str:
         documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=4096, default_flow_style=False
     )
     return text
-
-
-def to_json(value: Kinded) -> bytes:
-    """JSON that is also YAML: line breaks that only YAML knows are escaped, or its reader would fold them."""
-    text = msgspec.json.format(msgspec.json.encode(to_dict(value)), indent=2).decode()
-    return text.translate(_YAML_BREAKS).encode()
-
-
-_YAML_BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
 class _Dumper(yaml.SafeDumper):

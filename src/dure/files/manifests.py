@@ -18,38 +18,44 @@ from dure.manifest.document import Document
 from dure.manifest.document import Path as Keys
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_HOMES = ("kustomization.yaml", "kustomization.yml", "Kustomization", "Chart.yaml")
+_MARK = "\ufeff"
 _COMMENT = re.compile(r"(?:^|\s)#\s*(.+)$")
-_FRAGMENT_KEYS = frozenset({"spec", "apiVersion", "kind"})
+# A version alone is no object: a chart and a values file have one too.
+_FRAGMENT_KEYS = frozenset({"spec", "metadata", "kind"})
 
 
 class Source(msgspec.Struct, frozen=True):
-    """One text and what was found in it."""
+    """One text and what was found in it; `mark` is the byte order mark that some editors put before it."""
 
     name: str
     text: str
     documents: tuple[Document, ...]
+    mark: str = ""
 
 
 def read_sources(paths: Iterable[Path]) -> tuple[list[Source], list[InvalidFile]]:
     """Every YAML and JSON file of the paths and below folders, each once; and why others cannot be read."""
     sources: list[Source] = []
     problems: list[InvalidFile] = []
-    for path in _expanded(paths):
+    for path, top in _expanded(paths).items():
         try:
-            sources.append(read_source(_load(path), str(path)))
+            sources.append(read_source(_load(path), str(path), _home(path, top)))
         except InvalidFile as error:
             problems.append(error)
     return sources, problems
 
 
-def read_source(content: bytes | str, name: str) -> Source:
+def read_source(content: bytes | str, name: str, home: str = "") -> Source:
     try:
         values = parse(content, name)
     except InvalidFile as error:
         raise _told_templates(error, content) from None
-    text = content.decode("utf-8-sig") if isinstance(content, bytes) else content
+    whole = content.decode("utf-8") if isinstance(content, bytes) else content
+    text = whole.removeprefix(_MARK)
     made = [each for value in values for each in _documents(value, name)]
-    return Source(name, text, tuple(_with_remarks(made, text)))
+    told = [msgspec.structs.replace(each, home=home) for each in _with_remarks(made, text)]
+    return Source(name, text, tuple(told), whole[: len(whole) - len(text)])
 
 
 def _told_templates(error: InvalidFile, content: bytes | str) -> InvalidFile:
@@ -71,9 +77,18 @@ def _documents(value: Value, name: str) -> Iterable[Document]:
     kind, items = value.data.get("kind"), value.data.get("items")
     listed = kind is not None and isinstance(kind.data, str) and kind.data.endswith("List")
     if listed and items is not None and isinstance(items.data, list):
-        yield from (made for item in items.data for made in _documents(item, name))
+        yield from (made for item in items.data for made in _documents(_named(item, value.data), name))
     elif value.data.keys() & _FRAGMENT_KEYS or "groups" in value.data:
         yield _document(value, name)
+
+
+def _named(item: Value, around: dict[str, Value]) -> Value:
+    """Items of a typed list, as the API answers it, leave out what the list says of them all."""
+    kind = str(around["kind"].data).removesuffix("List")
+    if not kind or not isinstance(item.data, dict) or item.data.keys() & {"kind", "apiVersion"}:
+        return item
+    said = {key: value for key, value in around.items() if key == "apiVersion"}
+    return msgspec.structs.replace(item, data={**item.data, **said, "kind": Value(kind)})
 
 
 def _document(value: Value, name: str) -> Document:
@@ -101,20 +116,29 @@ def _with_remarks(documents: list[Document], text: str) -> Iterable[Document]:
         yield msgspec.structs.replace(document, remarks=tuple(each for each in found if since <= each[0] < until))
 
 
-def _expanded(paths: Iterable[Path]) -> list[Path]:
-    found: list[Path] = []
+def _expanded(paths: Iterable[Path]) -> dict[Path, Path | None]:
+    """Each file once, with the folder that was named when it lies in one."""
+    found: dict[Path, Path | None] = {}
     for path in paths:
-        if path.is_dir():
-            found += sorted(
-                each
-                for each in path.rglob("*")
-                if each.suffix in _SUFFIXES
-                and each.is_file()
-                and not any(part.startswith(".") for part in each.relative_to(path).parts)
-            )
-        else:
-            found.append(path)
-    return list(dict.fromkeys(found))
+        if not path.is_dir():
+            found.setdefault(path, None)
+            continue
+        inside = sorted(each for each in path.rglob("*") if each.suffix.lower() in _SUFFIXES and each.is_file())
+        for each in inside:
+            if not any(part.startswith(".") for part in each.relative_to(path).parts):
+                found.setdefault(each, path)
+    return found
+
+
+def _home(path: Path, top: Path | None) -> str:
+    """The nearest folder around a file, up to the one that was named, that kustomize or Helm would apply."""
+    around = path.parents if top else ()
+    for folder in around:
+        if any((folder / mark).is_file() for mark in _HOMES):
+            return str(folder)
+        if folder == top:
+            break
+    return ""
 
 
 def _load(path: Path) -> bytes:

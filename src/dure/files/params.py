@@ -77,6 +77,11 @@ IMAGE = _Pattern(
 MIG_PROFILE = _Pattern(
     "MIG profile", r"([1-9]g\.[0-9]+gb([+.][a-z.]+)?)?", "write it as nvidia-smi does, such as 3g.20gb"
 )
+SELECTOR = _Pattern(
+    "selector",
+    r"[A-Za-z0-9][-A-Za-z0-9_./]{0,316}=[A-Za-z0-9][-A-Za-z0-9_.]{0,62}(,[A-Za-z0-9][-A-Za-z0-9_./]{0,316}=[A-Za-z0-9][-A-Za-z0-9_.]{0,62}){0,15}",
+    "write LABEL=VALUE, several with commas",
+)
 URL = _Url("http", "https")
 # Agents may poll or hold a stream.
 PLANE_URL = _Url("http", "https", "grpc", "grpcs")

@@ -21,7 +21,7 @@ HOP = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"u
 
 
 class FrontSettings(msgspec.Struct, frozen=True):
-    """`limit` requests run at once on a backend; `queue` may wait here."""
+    """`limit` requests run at once on a backend; `queue` may wait here, `patience_s` when there is none to ask."""
 
     ttft_s: float = 2.0
     limit: int = 64
@@ -29,6 +29,7 @@ class FrontSettings(msgspec.Struct, frozen=True):
     body_bytes: int = 16 * 1024 * 1024
     mean_output: float = 200.0
     rest_s: float = 5.0
+    patience_s: float = 10.0
     work: Work = Work()
 
 
@@ -48,11 +49,13 @@ class Front:
         self.settings, self.clock = settings, clock
         self.backends = [Backend(url, settings.limit) for url in urls]
         self.waiting: list[Waiting] = []
-        self.turns: dict[int, asyncio.Future[Backend]] = {}
+        self.turns: dict[int, asyncio.Future[Backend | None]] = {}
         self.resting: dict[str, float] = {}
         self.number = 0
         self.served = self.refused = 0
         self.server: asyncio.Server | None = None
+        # A stream's own references to the task that serves it are weak: without ours it may vanish in the middle.
+        self.inside: set[asyncio.Task[None] | None] = set()
 
     async def start(self, host: str, port: int) -> int:
         """Listen; returns the port."""
@@ -72,7 +75,22 @@ class Front:
             if backend.url == url:
                 backend.draining = True
 
+    def follow(self, urls: list[str]) -> None:
+        """These are the backends from now on; who is not among them ends what it has and gets nothing new."""
+        known = {backend.url: backend for backend in self.backends}
+        for url in urls:
+            if url not in known:
+                self.backends.append(Backend(url, self.settings.limit))
+                self.resting.pop(url, None)
+        for backend in self.backends:
+            backend.draining = backend.url not in urls
+        self.backends = [backend for backend in self.backends if backend.active or not backend.draining]
+        self._call()
+        self._doubt()
+
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        self.inside.add(task)
         try:
             request = await read_request(reader, self.settings.body_bytes)
             if request is None:
@@ -87,6 +105,7 @@ class Front:
             # The client went away; there is nobody to tell.
             pass
         finally:
+            self.inside.discard(task)
             writer.close()
 
     def _status(self) -> str:
@@ -96,10 +115,8 @@ class Front:
 
     async def _forward(self, request: Request, writer: asyncio.StreamWriter) -> None:
         cost = work_of(request.body, self.settings.mean_output, self.settings.work)
-        for _ in range(len(self.backends)):
-            backend = await self._turn(cost)
-            if backend is None:
-                break
+        give_up_s = self.clock() + self.settings.patience_s
+        while (backend := await self._turn(cost, give_up_s)) is not None:
             try:
                 begun = await self._relay(backend, request, writer)
             finally:
@@ -107,24 +124,48 @@ class Front:
             if begun:
                 self.served += 1
                 return
-            self.resting[backend.url] = self.clock() + self.settings.rest_s
+            self._rest(backend)
         self.refused += 1
         await _answer(writer, 503, "no backend can take this request now")
 
-    async def _turn(self, cost: float) -> Backend | None:
-        """A backend with room, waiting for one if need be; None when the queue is full or nobody is left."""
+    async def _turn(self, cost: float, give_up_s: float) -> Backend | None:
+        """A backend with room, waiting for one if need be; None when the queue is full or nobody comes in time."""
         backend = pick(self._open())
-        if backend is None:
-            if len(self.waiting) >= self.settings.queue or not self._open():
-                return None
-            self.number += 1
-            entry = Waiting(self.number, self.clock(), cost)
-            turn: asyncio.Future[Backend] = asyncio.get_running_loop().create_future()
-            self.waiting.append(entry)
-            self.turns[entry.number] = turn
+        if backend is not None:
+            self._take(backend, cost)
+            return backend
+        if len(self.waiting) >= self.settings.queue:
+            return None
+        self.number += 1
+        entry = Waiting(self.number, self.clock(), cost)
+        turn: asyncio.Future[Backend | None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(entry)
+        self.turns[entry.number] = turn
+        left_s = max(0.0, give_up_s - self.clock())
+        timer = asyncio.get_running_loop().call_later(left_s, self._give_up, entry)
+        try:
             return await turn
-        self._take(backend, cost)
-        return backend
+        finally:
+            timer.cancel()
+
+    def _give_up(self, entry: Waiting) -> None:
+        """Nobody to ask until now. Who only waits for room among those that are there goes on waiting."""
+        turn = self.turns.get(entry.number)
+        if turn is not None and not self._open():
+            self.waiting.remove(entry)
+            del self.turns[entry.number]
+            turn.set_result(None)
+
+    def _rest(self, backend: Backend) -> None:
+        self.resting[backend.url] = self.clock() + self.settings.rest_s
+        asyncio.get_running_loop().call_later(self.settings.rest_s, self._call)
+        self._doubt()
+
+    def _doubt(self) -> None:
+        """With nobody left to ask, the patience of all who wait begins to run."""
+        if not self._open():
+            for entry in self.waiting:
+                asyncio.get_running_loop().call_later(self.settings.patience_s, self._give_up, entry)
 
     def _open(self) -> list[Backend]:
         now = self.clock()
@@ -137,6 +178,10 @@ class Front:
     def _done(self, backend: Backend, cost: float) -> None:
         backend.active -= 1
         backend.work_s = max(0.0, backend.work_s - cost)
+        self._call()
+
+    def _call(self) -> None:
+        """Turns for those who wait, as far as there is room."""
         while True:
             free = pick(self._open())
             entry = next_waiting(self.waiting, self.clock(), self.settings.ttft_s)

@@ -12,7 +12,7 @@ Json: TypeAlias = dict[str, Any]
 
 class Document(msgspec.Struct, frozen=True, eq=False):
     """`keys` and `values` map a path to line and column of the key and of the value, both counted from 1;
-    `remarks` are its comments with their lines."""
+    `remarks` are its comments with their lines; `home` is the folder around it that is applied as a whole, if any."""
 
     file: str
     data: Json
@@ -20,6 +20,7 @@ class Document(msgspec.Struct, frozen=True, eq=False):
     values: dict[Path, tuple[int, int]] = {}
     line: int = 1
     remarks: tuple[tuple[int, str], ...] = ()
+    home: str = ""
 
     @property
     def kind(self) -> str:

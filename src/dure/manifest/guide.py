@@ -14,8 +14,9 @@ _HEAD = """\
 # dure lint
 
 Finds known traps in Kubernetes manifests around accelerators: Karpenter, KEDA, HorizontalPodAutoscaler, DCGM,
-Prometheus. All files are judged together, because most traps lie between two objects. It needs neither a cluster nor
-a running Dure.
+Prometheus. All files are judged together, because most traps lie between two objects; folders that define the same
+object and have a kustomization or a chart each are taken for different clusters. It needs neither a cluster nor a
+running Dure.
 
 ```
 dure lint manifests/                  every YAML and JSON file below a folder

@@ -8,11 +8,10 @@ import msgspec
 
 from dure.manifest.document import Document, shown
 from dure.manifest.manifests import Manifests
-from dure.manifest.rule import Edit, Rule, Severity
+from dure.manifest.rule import IGNORE, Edit, Rule, Severity
 from dure.manifest.rules import RULES
+from dure.manifest.worlds import worlds
 from dure.model.offer import InstanceOffer
-
-IGNORE = "dure.dev/lint-ignore"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -39,15 +38,15 @@ def lint(
     documents: Sequence[Document], offers: Sequence[InstanceOffer] = (), rules: Iterable[Rule] = RULES
 ) -> list[Finding]:
     """`offers` are the instance types that node pools may name; rules about unknown types stay silent."""
-    manifests = Manifests(tuple(documents), tuple(offers))
-    found = [finding for rule in rules for finding in _findings(rule, manifests)]
+    judged = [Manifests(world, tuple(offers)) for world in worlds(documents)]
+    found = [finding for rule in rules for finding in _findings(rule, judged)]
     return sorted(found, key=lambda each: (each.file, each.line, each.code, each.path, each.message))
 
 
-def _findings(rule: Rule, manifests: Manifests) -> Iterable[Finding]:
+def _findings(rule: Rule, judged: Iterable[Manifests]) -> Iterable[Finding]:
     seen = set()
-    for hit in rule.check(manifests):
-        key = (hit.document.file, hit.document.line, hit.path, hit.line, hit.message)
+    for hit in (hit for manifests in judged for hit in rule.check(manifests)):
+        key = (id(hit.document), hit.path, hit.line, hit.message)
         if key in seen or _ignored(rule, hit.document):
             continue
         seen.add(key)

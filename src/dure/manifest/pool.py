@@ -111,8 +111,8 @@ class Pool(msgspec.Struct, frozen=True, eq=False):
 def read_pool(document: Document, offers: tuple[InstanceOffer, ...]) -> Pool:
     template = mapping(mapping(document.spec.get("template")).get("spec"))
     pinned = any(_allowed(template, key) for key in (TYPE, FAMILY, CATEGORY, GPU_NAME))
-    bounded = {each.get("key") for each in map(mapping, sequence(template.get("requirements")))}
-    if not pinned and not any("gpu" in text(key) for key in bounded):
+    bounded = {text(each.get("key")) for each in map(mapping, sequence(template.get("requirements")))}
+    if not pinned and not any("gpu" in key for key in bounded):
         return Pool(document, ())
     return Pool(document, tuple(offer for offer in offers if _fits(template, offer)))
 

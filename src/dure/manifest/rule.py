@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from dure.manifest.manifests import Manifests
 
 
+# With this annotation the author of an object says which findings are as they should be.
+IGNORE = "dure.dev/lint-ignore"
+
+
 class Severity(enum.StrEnum):
     """`error`: does not work, or does harm. `warning`: works otherwise than its author will expect."""
 

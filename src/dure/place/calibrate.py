@@ -2,8 +2,9 @@
 
 Called by `eta`. A forecast is a middle and how far its 5 and 95 % points lie off, in logarithms of the time to go.
 What came is a score on that scale: -1 and 1 are the two points. The ranges given are quantiles of the scores of
-earlier forecasts of the same kind (conformal prediction), among them fifty of a prior that takes the forecast nearly
-by its word. The level itself gives way where ranges fail too often, each side for itself (adaptive conformal
+earlier forecasts of the same kind (conformal prediction), among them thirty of a prior that takes the forecast wider
+than it is. Outcomes of one jam are one lesson, not hundreds: each weighs less the more came while it was awaited.
+The level itself gives way where ranges fail too often, each side for itself (adaptive conformal
 inference, Gibbs and Candes 2021). A range that has failed counts at once, not only when its outcome comes.
 """
 
@@ -13,7 +14,9 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable
+from itertools import accumulate
 from statistics import NormalDist
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,9 +25,13 @@ from dure.model.units import Instant
 
 _KEPT = 2000
 _PACE = 0.005
-_PRIOR_SCALE = 1.25
 _NORMAL = NormalDist()
-_PRIOR = tuple(_PRIOR_SCALE * _NORMAL.inv_cdf((index + 0.5) / 50) / _NORMAL.inv_cdf(0.95) for index in range(50))
+# A queue more often breaks up sooner than its forecast says than later: the prior reaches further down than up.
+_PRIOR_BELOW, _PRIOR_ABOVE, _PRIOR_COUNT = 2.0, 1.4, 30
+_PRIOR = tuple(
+    (point * (_PRIOR_BELOW if point < 0 else _PRIOR_ABOVE), 1.0)
+    for point in (_NORMAL.inv_cdf((i + 0.5) / _PRIOR_COUNT) / _NORMAL.inv_cdf(0.95) for i in range(_PRIOR_COUNT))
+)
 # A minute more or less is no error, nor is a tenth of what was said.
 _SOON_S = 60.0
 _NARROWEST = 0.1
@@ -42,6 +49,14 @@ class Said(msgspec.Struct, frozen=True):
     range: Range
 
 
+class Came(NamedTuple):
+    """An outcome: when it was asked for, when it came, and where it lay on the scale of its forecast."""
+
+    asked_s: Instant
+    came_s: Instant
+    score: float
+
+
 def score(spread: Spread, came_s: Instant, asked_s: Instant) -> float:
     """Where the outcome lies: -1 and 1 are the 5 and the 95 % point, 0 the middle."""
     error = math.log((max(0.0, came_s - asked_s) + _SOON_S) / _to_go(spread.middle_s, asked_s))
@@ -52,11 +67,12 @@ def score(spread: Spread, came_s: Instant, asked_s: Instant) -> float:
 class Scores:
     """Of one kind of forecast."""
 
-    def __init__(self, known: Iterable[float] = ()) -> None:
-        self._newest: deque[float] = deque()
+    def __init__(self, known: Iterable[Came] = ()) -> None:
+        self._newest: deque[tuple[Instant, float, float]] = deque()
         self._sorted = list(_PRIOR)
+        self._summed: list[float] = []
         self._levels = list(_LEVELS)
-        for one in known:
+        for one in sorted(known, key=lambda one: one.came_s):
             self._keep(one)
 
     @property
@@ -66,7 +82,7 @@ class Scores:
 
     def add(self, said: Said, came_s: Instant) -> None:
         """An outcome; one beyond its range has counted against the level already when it was overdue."""
-        self._keep(score(said.spread, came_s, said.asked_s))
+        self._keep(Came(said.asked_s, came_s, score(said.spread, came_s, said.asked_s)))
         edges = said.range
         failed = (came_s < edges.lowest_s, came_s < edges.low_s, came_s > edges.high_s, False)
         for side, target in enumerate(_LEVELS):
@@ -87,16 +103,27 @@ class Scores:
         return Range(min(lowest, low), low, spread.middle_s, high, max(highest, high))
 
     def _edge(self, spread: Spread, asked_s: Instant, level: float) -> Instant:
-        found = _quantile(self._sorted, level) + _BEYOND * (max(0.0, level - 1.0) - max(0.0, -level))
+        found = self._quantile(level) + _BEYOND * (max(0.0, level - 1.0) - max(0.0, -level))
         below, above = _widths(spread, asked_s)
         grown = min(found * (above if found > 0 else below), 50.0)
         return asked_s + max(0.0, _to_go(spread.middle_s, asked_s) * math.exp(grown) - _SOON_S)
 
-    def _keep(self, one: float) -> None:
-        self._newest.append(one)
-        insort(self._sorted, one)
+    def _quantile(self, level: float) -> float:
+        if not self._summed:
+            self._summed = list(accumulate(weight for _, weight in self._sorted))
+        wanted = min(1.0, max(0.0, level)) * self._summed[-1]
+        return self._sorted[min(bisect_left(self._summed, wanted), len(self._sorted) - 1)][0]
+
+    def _keep(self, one: Came) -> None:
+        """Outcomes are told in the order in which they come."""
+        meanwhile = len(self._newest) - bisect_left(self._newest, one.asked_s, key=lambda kept: kept[0])
+        weight = 1.0 / (1 + meanwhile)
+        self._newest.append((one.came_s, one.score, weight))
+        insort(self._sorted, (one.score, weight))
         if len(self._newest) > _KEPT:
-            del self._sorted[bisect_left(self._sorted, self._newest.popleft())]
+            _, *oldest = self._newest.popleft()
+            del self._sorted[bisect_left(self._sorted, tuple(oldest))]
+        self._summed = []
 
     def _shift(self, side: int, by: float) -> None:
         target = _LEVELS[side]
@@ -111,10 +138,3 @@ def _widths(spread: Spread, asked_s: Instant) -> tuple[float, float]:
     middle = _to_go(spread.middle_s, asked_s)
     below = math.log(middle / _to_go(spread.low_s, asked_s))
     return max(_NARROWEST, below), max(_NARROWEST, math.log(_to_go(spread.high_s, asked_s) / middle))
-
-
-def _quantile(values: list[float], level: float) -> float:
-    place = min(1.0, max(0.0, level)) * (len(values) - 1)
-    below = int(place)
-    above = min(below + 1, len(values) - 1)
-    return values[below] + (place - below) * (values[above] - values[below])

@@ -15,7 +15,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import WHOLE_MILLI, Instant
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.bill import run_time
-from dure.place.calibrate import Scores, score
+from dure.place.calibrate import Came, Scores, score
 from dure.place.eta import Book, Coming, Going, Situation, etas
 from dure.place.lifetime import Past
 
@@ -65,9 +65,9 @@ def past_of(ended: Iterable[WorkloadRecord]) -> list[Past]:
 
 def book_of(records: Iterable[WorkloadRecord], now_s: Instant) -> Book:
     """Everything that was foretold against what came of it."""
-    start: list[float] = []
-    finish: list[float] = []
-    running: list[float] = []
+    start: list[Came] = []
+    finish: list[Came] = []
+    running: list[Came] = []
     for record in records:
         status = record.status
         if status.phase in (Phase.FAILED, Phase.CANCELLED):
@@ -79,12 +79,13 @@ def book_of(records: Iterable[WorkloadRecord], now_s: Instant) -> Book:
     return Book(Scores(start), Scores(finish), Scores(running))
 
 
-def _scored(said: Foretold, came_s: Instant | None, now_s: Instant, *, of_start: bool) -> list[float]:
+def _scored(said: Foretold, came_s: Instant | None, now_s: Instant, *, of_start: bool) -> list[Came]:
     spread = said.start if of_start else said.finish
     if spread is None:
         return []
-    found = score(spread, came_s if came_s is not None else now_s, said.asked_s)
-    return [found] if came_s is not None or found > _OVERDUE else []
+    end_s = came_s if came_s is not None else now_s
+    found = score(spread, end_s, said.asked_s)
+    return [Came(said.asked_s, end_s, found)] if came_s is not None or found > _OVERDUE else []
 
 
 def _going(record: WorkloadRecord, now_s: Instant) -> Going:

@@ -41,7 +41,6 @@ class Plane:
         self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
         self.bursting, self.pooling, self.books = Bursting(observer), Pooling(observer), Books(observer)
         self.later = later_of(observer)
-        self.leading = False
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
 
@@ -52,7 +51,6 @@ class Plane:
         """
         self.touched = set()
         token = self.store.acquire_lease(self.holder, self.lease_clock.now(), self.lease_s)
-        self.leading = token is not None
         if token is None:
             return 0
         now_s = self.clock.now()
@@ -78,7 +76,6 @@ class Plane:
         try:
             lost = self.store.commit(changes, **learned._asdict(), token=token) if changes or any(learned) else ()
         except Conflict:
-            self.leading = False
             return 0
         # A record that moved on under us is looked at again in the next turn.
         self._seen = None if lost else seen.after(self._seen, wanted)

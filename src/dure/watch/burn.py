@@ -32,9 +32,10 @@ class Window(NamedTuple):
     level: str
 
 
+PAGE = "page"
 WINDOWS = (
-    Window(HOUR_S, 300, 14.4, "page"),
-    Window(6 * HOUR_S, 1800, 6.0, "page"),
+    Window(HOUR_S, 300, 14.4, PAGE),
+    Window(6 * HOUR_S, 1800, 6.0, PAGE),
     Window(3 * DAY_S, 6 * HOUR_S, 1.0, "ticket"),
 )
 BUDGET_S = 28.0 * DAY_S

@@ -7,7 +7,7 @@ sub-account, as nobody ordered them. Money is in the fleet's currency with all s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from dure.model.posting import Account, Posting
@@ -26,17 +26,39 @@ COLUMNS = (
 
 
 def focus_rows(
-    postings: Iterable[Posting], fleet: str, currency: str, regions: Mapping[str, str]
+    postings: Iterable[Posting],
+    fleet: str,
+    currency: str,
+    regions: Mapping[str, str],
+    spot: Collection[tuple[str, str]] = (),
 ) -> Iterable[dict[str, str]]:
-    """`regions` by cluster. Columns that have no meaning here are there and empty, as the format wants it."""
+    """`regions` by cluster; `spot` are the pools (cluster, name) whose price may change without notice.
+
+    Columns that have no meaning here are there and empty, as the format wants it.
+    """
     for one in postings:
         if one.account is not Account.PAID:
-            yield {**dict.fromkeys(COLUMNS, ""), **_row(one, fleet, currency, regions.get(one.cluster, ""))}
+            pricing = "Dynamic" if (one.cluster, one.pool) in spot else "Standard"
+            row = _row(one, fleet, currency, regions.get(one.cluster, ""))
+            yield {**dict.fromkeys(COLUMNS, ""), **row, **_amount(one), "PricingCategory": pricing}
+
+
+def _amount(one: Posting) -> dict[str, str]:
+    """Quantity x unit price is the cost. What no device was held for, such as cooling, is paid by the hour."""
+    quantity, unit = (one.device_hours, "Device-Hours") if one.device_ms else (1.0, "Hours")
+    price = _decimal(round(one.micros / quantity))
+    return {
+        "ConsumedQuantity": f"{quantity:.9f}",
+        "ConsumedUnit": unit,
+        "ContractedUnitPrice": price,
+        "ListUnitPrice": price,
+        "PricingQuantity": f"{quantity:.9f}",
+        "PricingUnit": unit,
+    }
 
 
 def _row(one: Posting, fleet: str, currency: str, region: str) -> dict[str, str]:
-    cost, hours = _decimal(one.micros), f"{one.device_hours:.9f}"
-    price = _decimal(round(one.micros / one.device_hours)) if one.device_hours else ""
+    cost = _decimal(one.micros)
     at = datetime.fromtimestamp(one.hour * HOUR_S, UTC)
     month = at.replace(day=1, hour=0)
     return {
@@ -51,17 +73,10 @@ def _row(one: Posting, fleet: str, currency: str, region: str) -> dict[str, str]
         "ChargeFrequency": "Usage-Based",
         "ChargePeriodStart": _stamp(at),
         "ChargePeriodEnd": _stamp(at + timedelta(hours=1)),
-        "ConsumedQuantity": hours,
-        "ConsumedUnit": "Device-Hours",
         "ContractedCost": cost,
-        "ContractedUnitPrice": price,
         "EffectiveCost": cost,
         "InvoiceIssuerName": "Dure",
         "ListCost": cost,
-        "ListUnitPrice": price,
-        "PricingCategory": "Standard",
-        "PricingQuantity": hours,
-        "PricingUnit": "Device-Hours",
         "ProviderName": one.cluster,
         "PublisherName": "Dure",
         "RegionId": region or one.cluster,

@@ -21,7 +21,6 @@ import msgspec
 from dure.model.units import DAY_S, Instant, Seconds
 
 SLOT_S: Seconds = 300.0
-SLOTS = round(DAY_S / SLOT_S)
 
 
 class RiskSettings(msgspec.Struct, frozen=True):

@@ -74,6 +74,18 @@ def test_a_service_that_is_late_for_six_hours_pages_and_is_an_anomaly() -> None:
     assert "below" in found["evidence"]
 
 
+def test_a_broken_promise_is_a_trouble_of_the_fleet_and_a_kept_one_is_not() -> None:
+    with watching(120, 6) as client:
+        (trouble,) = client.get("/v1/status").json()["troubles"]
+    assert trouble == {
+        "sentence": "chat spends its error budget 10 times as fast as it may",
+        "workload": "chat",
+        "remedy": "dure why chat",
+    }
+    with watching(120) as client:
+        assert "troubles" not in client.get("/v1/status").json()
+
+
 def test_a_service_that_keeps_its_promise_is_quiet() -> None:
     with watching(120) as client:
         (budget,) = client.get("/v1/slo").json()["items"]

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from dure.cli.lint import command as lint
 from dure.cli.render import command
 from dure.model.errors import InvalidInput
 
@@ -101,3 +102,12 @@ def test_an_image_of_nodes_has_to_be_pinned(image: str) -> None:
 @pytest.mark.parametrize("options", [["--diff", "--out", "x"], ["--kubeconfig", "x"], ["--context", "x"]])
 def test_options_that_would_be_ignored_are_refused(options: list[str]) -> None:
     assert CliRunner().invoke(command, ["nodes", "--cluster", "cloud-kr", *options]).exit_code == 2
+
+
+def test_what_is_rendered_for_a_whole_fleet_has_none_of_the_traps(tmp_path: Path) -> None:
+    """Two clusters define the same names, and one of their spot pools is pinned to a single type on purpose."""
+    fleet = Path(__file__).parents[3] / "examples" / "fleet.yaml"
+    options = ["all", "--fleet", str(fleet), "--plane", "https://dure.example", "--out", str(tmp_path)]
+    assert CliRunner().invoke(command, options).exit_code == 0
+    answer = CliRunner().invoke(lint, ["--json", str(tmp_path)])
+    assert (answer.exit_code, answer.stdout) == (0, "[]\n"), answer.output

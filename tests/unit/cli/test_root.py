@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +44,10 @@ def test_unknown_command_names_the_nearest_one(capsys: pytest.CaptureFixture[str
 def test_version_is_json_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["version", "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)) == {"dure", "python", "platform"}
+
+
+@pytest.mark.parametrize(("scenario", "code"), [("bad", 1), ("good", 0)])
+def test_the_shell_gets_the_exit_code_that_a_command_ends_with(scenario: str, code: int) -> None:
+    path = Path(__file__).parents[2] / "scenario" / "lint" / "DURE001" / f"{scenario}.yaml"
+    assert run(["lint", str(path)]) == code
+    assert subprocess.run([sys.executable, "-m", "dure", "lint", str(path)], capture_output=True).returncode == code

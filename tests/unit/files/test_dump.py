@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dure.files import read_text
 from dure.files.builtin import catalogue, demo_fleet
-from dure.files.dump import Kinded, dump_yaml, to_dict, to_json, to_yaml
+from dure.files.dump import Kinded, dump_yaml, to_dict, to_yaml
 from dure.files.kind import KINDS
 from dure.files.reading import Reading
 from dure.files.yaml import parse
@@ -40,12 +40,6 @@ def test_small_kinds_survive_a_round_trip(value: Kinded) -> None:
 @given(fleets())
 def test_fleets_survive_a_round_trip(value: Kinded) -> None:
     assert read_back(to_yaml([value]), "Fleet") == value
-
-
-@THOROUGH
-@given(workloads())
-def test_json_is_as_good_as_yaml(value: Kinded) -> None:
-    assert read_back(to_json(value).decode(), "Workload") == value
 
 
 def test_the_demo_fleet_survives_with_all_checks() -> None:

@@ -82,7 +82,7 @@ async def test_nobody_left_is_said_clearly() -> None:
 
     async with backend(fine) as gone:
         pass
-    async with front([gone], FrontSettings()) as (_, client):
+    async with front([gone], FrontSettings(patience_s=0.0)) as (_, client):
         answer = await client.post("/v1/completions", content=b"x")
         assert answer.status_code == 503
         assert "no backend" in answer.text
@@ -170,3 +170,83 @@ def test_the_backend_with_least_work_is_picked_and_full_ones_never() -> None:
 def test_the_same_policy_renders_as_gateway_resources() -> None:
     kinds = [manifest["kind"] for manifest in render("chat-7b", "search", {"app": "chat-7b"}, 8000)]
     assert kinds == ["InferencePool", "InferenceObjective", "HTTPRoute"]
+
+
+async def test_backends_that_are_followed_come_at_once_and_go_with_their_last_request() -> None:
+    held = asyncio.Event()
+
+    async def slow(body: bytes) -> bytes:
+        await held.wait()
+        return b"old"
+
+    async def quick(body: bytes) -> bytes:
+        return b"new"
+
+    async with (
+        backend(slow) as old,
+        backend(quick) as new,
+        front([], FrontSettings(patience_s=0.0)) as (made, client),
+    ):
+        assert (await client.post("/", content=b"x")).status_code == 503
+        made.follow([old])
+        first = asyncio.ensure_future(client.post("/", content=b"x"))
+        await until(lambda: made.backends[0].active == 1)
+        made.follow([new])
+        assert (await client.post("/", content=b"x")).content == b"new"
+        assert [each.url for each in made.backends if each.draining] == [old]
+        held.set()
+        assert (await first).content == b"old"
+        made.follow([new])
+        assert [each.url for each in made.backends] == [new]
+
+
+async def test_a_request_that_waits_goes_to_a_backend_that_comes() -> None:
+    held = asyncio.Event()
+
+    async def slow(body: bytes) -> bytes:
+        await held.wait()
+        return b"old"
+
+    async def quick(body: bytes) -> bytes:
+        return b"new"
+
+    async with backend(slow) as old, backend(quick) as new, front([old], FrontSettings(limit=1)) as (made, client):
+        first = asyncio.ensure_future(client.post("/", content=b"x"))
+        await until(lambda: made.backends[0].active == 1)
+        second = asyncio.ensure_future(client.post("/", content=b"x"))
+        await until(lambda: len(made.waiting) == 1)
+        made.follow([old, new])
+        assert (await second).content == b"new"
+        held.set()
+        assert (await first).content == b"old"
+
+
+async def test_a_request_waits_for_a_backend_that_comes_in_time() -> None:
+    async def quick(body: bytes) -> bytes:
+        return b"here"
+
+    async with backend(quick) as url, front([], FrontSettings()) as (made, client):
+        early = asyncio.ensure_future(client.post("/", content=b"x"))
+        await until(lambda: len(made.waiting) == 1)
+        made.follow([url])
+        assert (await early).content == b"here"
+        assert (made.served, made.refused) == (1, 0)
+
+
+async def test_nobody_waits_for_ever_when_the_last_backend_goes() -> None:
+    held = asyncio.Event()
+
+    async def slow(body: bytes) -> bytes:
+        await held.wait()
+        return b"late"
+
+    async with backend(slow) as url, front([url], FrontSettings(limit=1, patience_s=0.01)) as (made, client):
+        first = asyncio.ensure_future(client.post("/", content=b"x"))
+        await until(lambda: made.backends[0].active == 1)
+        waits = asyncio.ensure_future(client.post("/", content=b"x"))
+        await until(lambda: len(made.waiting) == 1)
+        made.follow([])
+        assert (await waits).status_code == 503
+        assert not made.waiting
+        held.set()
+        assert (await first).content == b"late"

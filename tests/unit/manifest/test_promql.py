@@ -45,4 +45,6 @@ def test_what_is_no_query_gives_nothing(query: str) -> None:
 
 @given(st.text(alphabet="ab(){}[]=~\"',+-*/<>@ $0159_:.by sumofset", max_size=60))
 def test_no_text_breaks_the_parser(query: str) -> None:
-    promql.grows(promql.parse(query))
+    read = promql.parse(query)
+    assert promql.parse(query) == read
+    assert read is not None or promql.grows(read) is None

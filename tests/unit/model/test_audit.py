@@ -42,6 +42,13 @@ def test_every_touch_is_found_at_its_line(first: int, second: int) -> None:
         assert {f"line {first + 1}", f"line {second + 1}"} <= {one.where for one in check(moved)}
 
 
+def test_a_line_that_is_no_longer_text_of_a_line_is_a_finding_not_a_crash() -> None:
+    lines = log(2)
+    broken = msgspec.structs.replace(lines[0], body="{")
+    assert {one.where for one in check([broken, lines[1]])} == {"line 1"}
+    assert any("itself line -1" in one.sentence for one in check([broken, lines[1]]))
+
+
 def test_a_log_sealed_anew_from_the_middle_is_found_by_a_mark_kept_elsewhere() -> None:
     lines, other = log(4), log(2)
     forged = sealed(AuditBody(3, 3.0, "kim", "root", "did something else"), other[-1].hash)

@@ -29,4 +29,5 @@ def test_what_is_none_is_refused(text: str) -> None:
 
 def test_requests_are_rounded_up_and_what_is_there_down() -> None:
     assert (milli("1u"), mib("1"), mib_down("1Mi"), mib_down("1048575")) == (1, 1, 1, 0)
+    assert (milli("1"), milli("2500m"), milli("0.0001")) == (1000, 2500, 1)
     assert (mib("2Gi"), mib("1048577"), mib_down("2Gi"), count("7")) == (2048, 2, 2048, 7)

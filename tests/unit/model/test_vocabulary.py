@@ -13,6 +13,7 @@ from dure.model.offer import InstanceOffer
 from dure.model.posting import Account, Posting, added
 from dure.model.reason import REMEDIES, Reason, Verdict
 from dure.model.tariff import Capacity, CarbonSeries, Tariff, Weekly
+from dure.model.tenant import Isolation
 from dure.model.units import gib, hour_of_week
 from dure.model.workload import Phase
 
@@ -80,6 +81,7 @@ def test_unknown_carbon_is_none_and_never_zero() -> None:
     assert series.at(3600.0) == 400.0
     assert series.at(7200.0) is None
     assert series.at(0.0) is None
+    assert CarbonSeries("KR", 3600.0, (400.0,)).at(7200.0) is None, "nothing is known beyond the last value"
 
 
 def test_memory_is_shown_in_gib() -> None:
@@ -108,6 +110,16 @@ def test_two_postings_of_one_key_add_up_in_every_figure() -> None:
     both = added(one, one)
     assert (both.micros, both.carbon_mg, both.energy_mwh, both.unknown_mwh) == (2, 4, 8, 10)
     assert (both.device_hours, both.key) == (2.0, one.key)
+
+
+def test_every_account_is_one_of_the_four_words_of_the_balance() -> None:
+    assert {account.group for account in Account} == {"paid", "used", "idle", "overhead"}
+    assert [account.group for account in (Account.PAID, Account.USED, Account.IDLE)] == ["paid", "used", "idle"]
+
+
+def test_own_nodes_wall_off_devices_too() -> None:
+    assert {tier for tier in Isolation if tier.walls_devices} == {Isolation.OWN_DEVICE, Isolation.OWN_NODE}
+    assert {tier for tier in Isolation if tier.walls_nodes} == {Isolation.OWN_NODE}
 
 
 def test_half_of_all_cases_lie_in_the_inner_range() -> None:

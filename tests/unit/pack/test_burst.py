@@ -52,6 +52,33 @@ def test_latency_that_hovers_around_the_threshold_does_not_flap() -> None:
     assert changes <= 2
 
 
+def flat(latency_ms: float) -> list[LatencySample]:
+    return [LatencySample(float(t), latency_ms) for t in range(0, 61, 10)]
+
+
+def test_a_service_exactly_at_its_target_is_granted_nothing_and_one_above_it_is() -> None:
+    assert burst(BurstState(), flat(400.0), 60.0, 400.0, elastic_free=8) == BurstState()
+    assert burst(BurstState(), flat(401.0), 60.0, 400.0, elastic_free=8) == BurstState(1, 60.0)
+    assert burst(BurstState(), flat(700.0), 60.0, 400.0, elastic_free=8) == BurstState(3, 60.0)
+    assert burst(BurstState(), flat(9000.0), 60.0, 400.0, elastic_free=8) == BurstState(4, 60.0)
+
+
+def test_a_step_back_is_taken_when_the_calm_time_is_full_and_starts_the_next() -> None:
+    held = BurstState(2, since_s=0.0)
+    calm = [LatencySample(at_s + 60.0, latency) for at_s, latency in flat(100.0)]
+    assert burst(held, calm, 119.0, 400.0, elastic_free=8) == held
+    assert burst(held, calm, 120.0, 400.0, elastic_free=8) == BurstState(1, 120.0)
+    assert burst(BurstState(), calm, 120.0, 400.0, elastic_free=8) == BurstState()
+
+
+def test_calm_is_below_a_part_of_the_target_and_not_rising() -> None:
+    held = BurstState(2, since_s=-1000.0)
+    assert burst(held, flat(240.0), 60.0, 400.0, elastic_free=8) == BurstState(1, 60.0)
+    assert burst(held, flat(241.0), 60.0, 400.0, elastic_free=8) == BurstState(2, 60.0), "its calm time begins again"
+    assert burst(held, rising(100.0, 1.4), 60.0, 400.0, elastic_free=8) == BurstState(2, 60.0)
+    assert burst(held, flat(100.0)[:3], 60.0, 400.0, elastic_free=8) == held, "too few samples"
+
+
 def test_the_trend_of_a_line_is_the_line() -> None:
     level, slope = trend(rising(100.0, 2.0), 60.0)
     assert (round(level, 6), round(slope, 6)) == (220.0, 2.0)

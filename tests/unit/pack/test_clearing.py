@@ -55,6 +55,15 @@ def test_a_gang_pushes_out_as_many_as_it_needs_or_nobody() -> None:
     assert bound(too_many) == set()
 
 
+def test_a_gang_that_finds_no_room_gives_back_the_disruptions_it_would_have_cost() -> None:
+    nodes, held = full(2, budgets=("b",))
+    alone = pod("alone", devices=1, priority=5)
+    decisions = decide(nodes, [*held, *urgent(2), alone], b=1)
+    assert (bound(decisions), len(evicted(decisions))) == ({"alone"}, 1)
+    assert bound(decide(nodes, [*held, *urgent(2), alone], b=0)) == set()
+    assert bound(decide(nodes, [*held, *urgent(2), alone], b=2)) == {"up0", "up1"}
+
+
 def test_a_seat_that_somebody_is_leaving_is_waited_for_and_nobody_else_must_go() -> None:
     nodes, held = full(2)
     held[1] = msgspec.structs.replace(held[1], leaving=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dure.adapters.legality import check_binds
 from dure.adapters.podspec import rules_of
 from dure.model.affinity import NO_RULES, Match, NodeTerm, Operator, PodTerm, Rules, Spread
-from dure.model.cluster import ClusterState, Node, Pod
+from dure.model.cluster import ClusterState, Node, Pod, Taint, Toleration
 from dure.model.decision import Bind, Decision, Hold
 from dure.model.reason import Reason
 from dure.model.workload import WorkloadType
@@ -143,6 +143,30 @@ def test_domains_that_the_pod_cannot_reach_do_not_count_for_its_spread() -> None
 def test_too_few_domains_count_as_an_empty_one() -> None:
     even = Rules(spread=(Spread(ZONE, 1, app("x"), min_domains=2),))
     assert len(seats([node("a1", zone="a")], [member("p1", even), member("p2", even)])) == 1
+
+
+def test_a_tainted_node_counts_for_the_spread_unless_taints_are_honoured() -> None:
+    dirty = msgspec.structs.replace(node("b1", zone="b"), taints=(Taint("k", "v", "NoSchedule"),))
+    nodes = [node("a1", zone="a"), dirty]
+    one = running([node("a1", zone="a")], [member("old")])
+    for honoured, found in ((False, {}), (True, {"new": "a1"})):
+        even = Rules(spread=(Spread(ZONE, 1, app("x"), honour_taints=honoured),))
+        assert seats(nodes, [*one, member("new", even)]) == found
+    tolerant = member("new", Rules(spread=(Spread(ZONE, 1, app("x"), honour_taints=True),)))
+    tolerant = msgspec.structs.replace(tolerant, tolerations=(Toleration("k", "Equal", "v"),))
+    assert seats(nodes, [*one, tolerant]) == {"new": "b1"}
+
+
+def test_wishes_about_neighbours_choose_the_node_by_their_weight() -> None:
+    nodes = [node("a1"), node("b1")]
+    there = running([node("a1")], [member("mate")])
+    for rules, home in (
+        (Rules(drawn=(near("x", HOST, 5),)), "a1"),
+        (Rules(shuns=(near("x", HOST, 5),)), "b1"),
+        (Rules(drawn=(near("x", HOST, 5),), shuns=(near("x", HOST, 9),)), "b1"),
+        (Rules(drawn=(near("x", HOST, 9),), shuns=(near("x", HOST, 5),)), "a1"),
+    ):
+        assert seats(nodes, [*there, member("new", rules)]) == {"new": home}
 
 
 def test_a_soft_spread_prefers_the_emptier_domain_but_never_holds() -> None:

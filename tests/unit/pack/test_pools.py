@@ -33,6 +33,29 @@ def test_a_held_share_is_missing_from_its_pool() -> None:
     assert pool.warm == {"llama": 1}
 
 
+def test_figures_of_a_pool_are_of_its_ready_nodes_and_the_largest_is_of_one_device() -> None:
+    phases = (NodePhase.READY, NodePhase.READY, NodePhase.BOOTING)
+    busy = state([held(0, 0, 0, 300), held(1, 0, 1, 400), held(2, 1, 0, 600), held(3, 1, 1, 500)], phases)
+    (pool,) = Survey(CATALOGUE, (SPEC,)).pools(busy, {})
+    assert (pool.nodes, pool.nodes_ready, pool.free_whole) == (3, 2, ())
+    assert (pool.free_milli, pool.largest_compute_milli) == (700 + 600 + 400 + 500, 700)
+    assert pool.largest_memory_mib == 81_920 - 300 * 20
+    host = node("n", 2)
+    assert pool.free_cpu_milli == 2 * host.cpu_milli - 4 * 2000
+    assert (pool.largest_cpu_milli, pool.largest_host_memory_mib) == (
+        host.cpu_milli - 2 * 2000,
+        host.memory_mib - 2 * 4096,
+    )
+
+
+def test_a_pool_may_have_as_many_nodes_as_it_says_or_has() -> None:
+    def most(**spec: int) -> int:
+        made = msgspec.structs.replace(SPEC, **spec)
+        return Survey(CATALOGUE, (made,)).pools(state([]), {})[0].nodes_max
+
+    assert (most(nodes_max=7), most(nodes_max=1), most(nodes=5), most(nodes=1)) == (7, 3, 5, 3)
+
+
 def test_a_pod_that_ended_holds_nothing() -> None:
     (pool,) = Survey(CATALOGUE, (SPEC,)).pools(state([held(0, 1, 0, 300, PodPhase.SUCCEEDED)]), {})
     assert pool.free_milli == 6000

@@ -20,6 +20,21 @@ def test_a_small_slice_starts_where_the_four_sevenths_profile_stays_possible() -
     assert prospects(A100, 1 << start)[0] == 4
 
 
+def test_a_start_keeps_the_largest_profile_then_the_most_placements_then_is_the_lowest() -> None:
+    for profile in A100.profiles:
+        for mask in range(256):
+            starts = [start for start, bits in zip(profile.starts, profile.masks(), strict=True) if not mask & bits]
+            width = (1 << profile.slots) - 1
+            ranked = sorted(starts, key=lambda at: (*(-one for one in prospects(A100, mask | width << at)), at))
+            assert best_start(A100, profile, mask) == (ranked[0] if ranked else None)
+
+
+def test_what_is_still_possible_counts_every_placement_that_is_open() -> None:
+    assert prospects(A100, 0) == (7, 7 * 1 + 4 * 2 + 3 * 2 + 2 * 4 + 4 + 8)
+    assert prospects(A100, 0b1111) == (3, 3 * 1 + 2 * 2 + 1 * 2 + 1 * 4)
+    assert prospects(A100, 0b1111_1111) == (0, 0)
+
+
 def test_no_step_takes_a_slot_twice() -> None:
     for profile, row in zip(A100.profiles, steps(A100), strict=True):
         for mask, after in enumerate(row):

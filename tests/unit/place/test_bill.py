@@ -162,6 +162,50 @@ def test_what_is_chosen_by_is_the_bill_under_the_weights() -> None:
     assert waiting.tolist() == pytest.approx([0.0, 0.01 * float(found.direct[1] + found.energy[1])])
 
 
+@pytest.mark.parametrize(
+    ("wish", "adds"),
+    [
+        ({"money_weight": 3.0}, 2 * (10 + 20 + 7)),
+        ({"carbon_weight": 0.5}, -0.5 * 30),
+        ({"sla_weight": 2.0}, 40),
+        ({"rework_weight": 4.0}, 3 * 50),
+        ({"reuse_weight": 2.0}, -(3 + 4)),
+    ],
+)
+def test_a_weight_of_the_owner_makes_its_term_as_many_times_as_heavy(wish: dict[str, float], adds: float) -> None:
+    terms = {"direct": 10.0, "energy": 20.0, "carbon": 30.0, "sla": 40.0, "rework": 50.0, "warm_saved": 3.0}
+    known = replace(priced(), traffic=7, data_saved=4, **{name: np.full(2, each) for name, each in terms.items()})
+    plain = replace(RULE, wait_charge_per_day=0.0, forecast_margin_per_day=0.0)
+    base = known.steer(Weights(), 1.0, plain, NOW_S)
+    assert base.tolist() == pytest.approx((150 + 7 - 3 - 4 + 1e-3 * known.grams).tolist())
+    wished = known.steer(Weights(), 1.0, replace(plain, **wish), NOW_S)
+    assert (wished - base).tolist() == pytest.approx([adds, adds])
+    assert known.total.tolist() == [150.0, 150.0], "the bill stays what it is"
+
+
+def test_a_bill_has_every_term_of_its_start_in_whole_millionths() -> None:
+    terms = ("direct", "energy", "carbon", "sla", "rework", "warm_saved")
+    known = {name: np.array([0.4, 10.0 * number + 0.6]) for number, name in enumerate(terms)}
+    made = replace(priced(), traffic=7, data_saved=4, known=np.array([1.0, 0.5]), **known).bill(1)
+    assert [getattr(made, name) for name in terms] == [1, 11, 21, 31, 41, 51]
+    assert (made.traffic, made.data_saved, made.carbon_unknown) == (7, 4, True)
+    assert made.total == 1 + 11 + 21 + 31 + 41 + 7 - 51 - 4
+
+
+def test_a_warm_pool_saves_the_hours_of_loading_and_a_far_one_misses_its_latency() -> None:
+    home = option()
+    job = replace(JOB, model="m", slo=Slo(latency_p95_ms=100.0))
+    near = priced(job, home)
+    far = priced(job, replace(home, cluster=replace(home.cluster, latency_ms=50.0)))
+    misses = latency_misses(job, 50.0)
+    assert (far.sla - near.sla).tolist() == pytest.approx((RULE.latency_miss_factor * misses * near.direct).tolist())
+    chat = replace(JOB, model="chat")
+    warm = priced(chat, replace(home, pool=replace(home.pool, warm={"chat": 1})))
+    devices, load_h = JOB.demand.devices * 2, 100.0 / HOUR_S
+    assert warm.warm_saved.tolist() == pytest.approx([devices * load_h * price * MICROS for price in (10, 20)])
+    assert priced(chat, home).warm_saved.tolist() == [0.0, 0.0]
+
+
 def test_budgets_are_charged_for_rent_power_and_traffic_alone() -> None:
     assert charged(Bill(direct=10, energy=5, sla=99, traffic=2)) == 17
     found = priced()

@@ -112,18 +112,73 @@ def test_points_of_the_forecast_score_one() -> None:
 
 def test_ranges_learn_to_hold_nine_of_ten_and_one_of_two() -> None:
     draw = np.random.default_rng(5)
-    scores, held, half = Scores(), 0, 0
-    spread = Spread(NOW_S + 1800.0, NOW_S + 3600.0, NOW_S + 7200.0)
+    scores, held, half, now_s = Scores(), 0, 0, NOW_S
     for turn in range(2500):
-        said = Said(NOW_S, spread, scores.around(spread, NOW_S))
-        came_s = NOW_S + 3600.0 * float(np.exp(draw.normal(0.8, 1.5)))
-        held += turn >= 500 and said.range.holds(came_s)
-        half += turn >= 500 and said.range.holds_half(came_s)
-        if came_s > said.range.highest_s:
+        said = _an_hour_from(now_s, scores)
+        now_s += 3600.0 * float(np.exp(draw.normal(0.8, 1.5)))
+        held += turn >= 500 and said.range.holds(now_s)
+        half += turn >= 500 and said.range.holds_half(now_s)
+        if now_s > said.range.highest_s:
             scores.overdue()
-        scores.add(said, came_s)
+        scores.add(said, now_s)
     assert 0.85 <= held / 2000 <= 0.95
     assert 0.45 <= half / 2000 <= 0.55
+
+
+def test_what_a_jam_teaches_is_one_lesson_however_many_waited_in_it() -> None:
+    jam, one_by_one = Scores(), Scores()
+    waited = [_an_hour_from(NOW_S, jam) for _ in range(300)]
+    for turn in range(300):
+        jam.add(waited[turn], NOW_S + 3600.0 + turn)
+        asked_s = NOW_S + 3600.0 * turn
+        one_by_one.add(_an_hour_from(asked_s, one_by_one), asked_s + 3600.0)
+    assert _width(Scores()) > _width(jam) > 2 * _width(one_by_one)
+
+
+def _an_hour_from(asked_s: float, scores: Scores) -> Said:
+    spread = Spread(asked_s + 1800.0, asked_s + 3600.0, asked_s + 7200.0)
+    return Said(asked_s, spread, scores.around(spread, asked_s))
+
+
+def _width(scores: Scores) -> float:
+    found = _an_hour_from(NOW_S, scores).range
+    return found.highest_s - found.lowest_s
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.integers(0, 6), st.integers(1, 7), st.integers(1, 3), st.booleans())
+def test_a_queue_starts_whoever_fits_in_its_order_at_every_end(
+    seed: int, running: int, waiting: int, kinds: int, strict: bool
+) -> None:
+    chance = np.random.default_rng(seed)
+    ends = (chance.permutation(100)[:running] + NOW_S).astype(np.float64)
+    lasts = (chance.integers(1, 50, waiting) + 0.5).astype(np.float64)
+    held, where = chance.integers(1, 4, running), chance.integers(0, kinds, running)
+    need, pools = chance.integers(1, 5, waiting), chance.integers(-1, kinds, (waiting, 2))
+    free = chance.integers(0, 4, kinds)
+    found = play(ends[None, :], held, where, lasts[None, :], need, pools, free, NOW_S, strict=strict)[0]
+
+    left = free.copy()
+    due = [(float(end), int(pool), int(count)) for end, pool, count in zip(ends, where, held, strict=True)]
+    starts: dict[int, float] = {}
+    now_s: float = NOW_S
+    while True:
+        for job in range(waiting):
+            if job in starts:
+                continue
+            home = next((int(pool) for pool in pools[job] if pool >= 0 and left[pool] >= need[job]), None)
+            if home is not None:
+                left[home] -= need[job]
+                starts[job] = now_s
+                due.append((now_s + float(lasts[job]), home, int(need[job])))
+            elif strict:
+                break
+        if not due:
+            break
+        now_s, pool, count = min(due)
+        due.remove((now_s, pool, count))
+        left[pool] += count
+    assert found.tolist() == [starts.get(job, np.inf) for job in range(waiting)]
 
 
 def test_where_nobody_waits_or_runs_nothing_is_foretold() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from dure.model.accelerator import ShareMode
@@ -9,7 +10,7 @@ from dure.model.cluster import VNodePool
 from dure.model.decision import Move
 from dure.model.reason import Reason
 from dure.model.snapshot import Snapshot
-from dure.model.tariff import Capacity
+from dure.model.tariff import Capacity, Weekly
 from dure.model.workload import AcceptedClass, Phase, Placement, WorkloadRecord, WorkloadType
 from dure.place.moves import cools, movable, moves
 from dure.place.settings import PlaceSettings
@@ -100,6 +101,54 @@ def test_as_many_move_as_may_and_the_largest_saving_goes_first() -> None:
     assert [one.workload for one in moves(seen, 1)] == ["long"]
     assert [one.workload for one in moves(seen, 5, frozenset({"long"}))] == ["short"]
     assert moves(seen, 0) == ()
+
+
+def test_no_more_move_than_there_is_room_for() -> None:
+    crowd = [running(f"fit{n}") for n in range(3)]
+    two_left = replace(pool("a"), free_whole=(2,), free_milli=2000)
+    assert [one.workload for one in moves(world(*crowd, free=two_left), 5)] == ["fit0", "fit1"]
+    assert len(moves(world(*crowd), 5)) == 3
+
+
+def test_serving_moves_to_another_cluster_only() -> None:
+    beside = replace(pool("b", name="next"), free_milli=4000)
+    serving = running(type=WorkloadType.SERVING, checkpoint_s=0.0, duration_s=0.0)
+    for record_, homes in ((running(), ["next"]), (serving, [])):
+        seen = world(record_, there=9000)
+        cheap = replace(seen.tariffs[1], pool="next", owned=Weekly((100_000_000,)))
+        seen = replace(seen, pools=(*seen.pools, beside), tariffs=(*seen.tariffs, cheap))
+        assert [one.placement.pool for one in moves(seen, 5)] == homes
+    assert [one.placement.cluster for one in moves(world(serving), 5)] == ["a"]
+
+
+def test_power_and_carbon_count_in_what_a_home_costs() -> None:
+    seen = world(running(), here=1000, there=1000)
+    assert moves(seen, 5) == ()
+    dirty = replace(seen, carbon_micros_per_kg=10_000_000_000, carbon=(carbon("a", 10.0), carbon("b", 900.0)))
+    assert [one.placement.cluster for one in moves(dirty, 5)] == ["a"]
+    powered = replace(seen.tariffs[1], electricity=Weekly((2_000_000_000,)))
+    assert [one.placement.cluster for one in moves(replace(seen, tariffs=(seen.tariffs[0], powered)), 5)] == ["a"]
+
+
+def test_a_faster_class_may_cost_more_an_hour_and_less_for_the_work() -> None:
+    both = (AcceptedClass("big"), AcceptedClass("small", 0.5))
+    for price, homes in ((300, ["small"]), (1200, [])):
+        seen = world(running(classes=both), there=9000)
+        seen = replace(
+            seen,
+            pools=(*seen.pools, pool("c", class_name="small")),
+            tariffs=(*seen.tariffs, tariff("c", price, class_name="small")),
+            clusters=(*seen.clusters, replace(seen.clusters[0], name="c", grid="a")),
+        )
+        assert [one.placement.pool for one in moves(seen, 5)] == homes
+
+
+def test_the_saving_is_the_bill_of_staying_less_that_of_going() -> None:
+    [move] = found(running())
+    hours, half_a_checkpoint_h = 40, 300.0 / 3600
+    load_h = world(running()).catalogue.load_s("") / 3600
+    expected = hours * 2000 - hours * 1000 - (half_a_checkpoint_h + load_h) * 1000
+    assert move.saving == pytest.approx(expected * 1_000_000, rel=1e-6)
 
 
 def risky(deadline_h: float, reclaim: float = 0.5) -> Snapshot:

@@ -12,7 +12,7 @@ from dure.model.reason import Reason
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
 from dure.model.tenant import Tenant, TenantUsage
-from dure.model.workload import AcceptedClass, Phase, Placement, WorkloadRecord
+from dure.model.workload import AcceptedClass, Phase, Placement, WorkloadRecord, WorkloadType
 from dure.place import place
 from dure.place.reclaim import GRACE_S
 from tests.fixtures.small_world import training
@@ -66,6 +66,39 @@ def test_nobody_leaves_when_that_would_not_make_the_room() -> None:
 
 def test_an_owner_waits_a_while_before_others_have_to_go() -> None:
     assert leaving(place(full(*(running(f"v{n}") for n in range(4)), claim(waited_s=10.0)))) == []
+
+
+def test_two_claims_take_back_different_devices_and_no_more_than_was_lent() -> None:
+    borrowers = [running(f"v{n}") for n in range(4)]
+    assert leaving(place(full(*borrowers, claim("one", 1), claim("two", 1)))) == ["v0", "v1"]
+    assert len(leaving(place(full(*borrowers, claim("one", 2), claim("two", 2))))) == 2, "three are the owner's quota"
+
+
+def test_who_can_be_interrupted_and_has_done_least_goes_first_and_who_serves_never() -> None:
+    def begun(name: str, done_s: float, **spec: object) -> WorkloadRecord:
+        made = running(name, "vision", **spec)
+        return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, done_s=done_s))
+
+    serving = begun("s", 0.0, type=WorkloadType.SERVING)
+    firm = begun("firm", 0.0, interruptible=False)
+    old, new = begun("old", 900.0, interruptible=True), begun("new", 100.0, interruptible=True)
+    world = full(serving, firm, old, new, claim(devices=1))
+    assert leaving(place(world)) == ["new"]
+    assert leaving(place(full(serving, firm, old, new, claim(devices=2)))) == ["new", "old"]
+    assert leaving(place(full(serving, firm, old, new, claim(devices=3)))) == ["firm", "new", "old"]
+
+
+def test_what_is_free_already_need_not_be_taken_back() -> None:
+    world = full(*(running(f"v{n}") for n in range(3)), claim(devices=2), borrowed=3)
+    (home,) = world.pools
+    one_free = msgspec.structs.replace(home, free_whole=(1,), free_milli=1000)
+    assert leaving(place(msgspec.structs.replace(world, pools=(one_free,)))) == ["v0"]
+
+
+def test_who_is_on_the_way_out_is_not_asked_again() -> None:
+    going = running("v0")
+    going = msgspec.structs.replace(going, status=msgspec.structs.replace(going.status, leaving_s=NOW_S))
+    assert leaving(place(full(going, running("v1"), running("v2"), claim(devices=1), borrowed=3))) == ["v1"]
 
 
 @settings(max_examples=40, deadline=None)

@@ -55,6 +55,12 @@ def test_what_was_taken_is_gone_and_the_fullest_node_is_used_up_first() -> None:
     assert left.clash(Demand(devices=3), 1, BIG_MIB) is None
 
 
+def test_all_replicas_take_their_part_of_the_hosts() -> None:
+    left = room(4, 4)
+    left.take(Demand(devices=1, cpu_milli=3000, host_memory_mib=5), 3)
+    assert (left.host(0), left.host(1), left.devices_free) == (2 * 64_000 - 9000, 2 * 512 * GIB - 15, 5)
+
+
 def test_shares_are_counted_in_thousandths_of_a_device() -> None:
     half = Demand(compute_milli=500, memory_mib=GIB)
     left = room(1)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dure.bench.spot_bound import least_cost
 from dure.bench.spot_replay import Job, Zones, replay
 from dure.bench.spot_rules import RULES
-from dure.place.spot import Rent, Seen, SpotView, choose, must_rent
+from dure.place.spot import Rent, Seen, SpotView, choose, may_launch_spot, must_rent
 from dure.place.spot_value import Market, best_actions
 
 GAP_S = 600.0
@@ -72,6 +76,84 @@ def test_the_guard_overrules_every_estimate() -> None:
     tight = view(12.2, 12, up=True)
     assert must_rent(tight)
     assert choose(tight, dreamt) is Rent.ON_DEMAND
+
+
+def test_a_market_is_learned_from_how_long_it_was_up_and_how_often_it_went() -> None:
+    seen = Seen().after(was_up=True, is_up=True, span_s=7200.0)
+    assert (seen.up_h, seen.down_h, seen.losses, seen.returns) == (3.0, 1.0, 1.0, 1.0)
+    seen = seen.after(was_up=True, is_up=False, span_s=1800.0)
+    assert (seen.up_h, seen.down_h, seen.losses, seen.returns) == (3.0, 1.5, 2.0, 1.0)
+    seen = seen.after(was_up=False, is_up=True, span_s=3600.0)
+    assert (seen.up_h, seen.down_h, seen.losses, seen.returns) == (4.0, 1.5, 2.0, 2.0)
+    assert seen.after(was_up=False, is_up=False, span_s=0.0) == seen
+    assert (seen.lost_per_h, seen.back_per_h) == (0.5, 2 / 1.5)
+
+
+@pytest.mark.parametrize(
+    ("running", "loading_s", "needed_s"),
+    [
+        (Rent.IDLE, 0.0, 915.0),
+        (Rent.SPOT, 500.0, 915.0),
+        (Rent.ON_DEMAND, 0.0, 1830.0),
+        (Rent.ON_DEMAND, 70.0, 1900.0),
+    ],
+)
+def test_on_demand_is_a_must_from_the_look_at_which_the_next_may_be_too_late(
+    running: Rent, loading_s: float, needed_s: float
+) -> None:
+    def at(slack_s: float) -> SpotView:
+        return SpotView(7200.0 + slack_s, 7200.0, True, running, 720.0, 195.0, 0.3, loading_s)
+
+    assert not must_rent(at(needed_s))
+    assert must_rent(at(needed_s - 1.0))
+
+
+def test_spot_is_not_launched_where_its_loss_would_leave_no_time_but_it_goes_on_where_it_runs() -> None:
+    calm = Seen(up_h=1000.0)
+    enough_h = 2 * (720.0 + 195.0) / 3600
+    assert may_launch_spot(view(12 + enough_h, 12, up=True))
+    assert not may_launch_spot(view(12 + enough_h - 0.01, 12, up=True))
+    assert choose(view(12 + enough_h - 0.01, 12, up=True), calm) is Rent.ON_DEMAND
+    assert choose(view(12 + enough_h - 0.01, 12, up=True, running=Rent.SPOT), calm) is Rent.SPOT
+    assert choose(view(20, 12, up=True), calm) is Rent.SPOT
+
+
+@pytest.mark.parametrize("elsewhere", [0.0, 0.4])
+def test_the_table_is_the_cheapest_way_worked_out_step_by_step(elsewhere: float) -> None:
+    market = Market(lost=0.2, back=0.3, price=0.4, elsewhere=elsewhere)
+    ticks, work = 9, 4
+
+    @functools.cache
+    def costs(left: int, todo: int, up: bool, running: Rent) -> dict[Rent, float]:
+        def after(stays: float, done: int, own: Rent) -> float:
+            return stays * best(left - 1, todo - done, True, own) + (1 - stays) * best(
+                left - 1, todo - done, False, own
+            )
+
+        stays = 1 - market.lost * (1 - elsewhere) if up else market.back
+        found = {
+            Rent.IDLE: 1e-6 + after(stays, 0, Rent.IDLE),
+            Rent.ON_DEMAND: 1.0 + after(stays, running is Rent.ON_DEMAND, Rent.ON_DEMAND),
+        }
+        if up:
+            done = int(running is Rent.SPOT)
+            kept, lost = best(left - 1, todo - done, True, Rent.SPOT), after(elsewhere, done, Rent.IDLE)
+            found[Rent.SPOT] = market.price + (1 - market.lost) * kept + market.lost * lost
+        return found
+
+    def best(left: int, todo: int, up: bool, running: Rent) -> float:
+        if todo <= 0:
+            return 0.0
+        return min(1e12, *costs(left, todo, up, running).values()) if left else 1e12
+
+    actions = best_actions(ticks, work, market)
+    for left, todo, up, running in itertools.product(range(1, ticks + 1), range(1, work + 1), (False, True), Rent):
+        chosen = Rent(int(actions[left, todo, int(up), running]))
+        cheapest = best(left, todo, up, running)
+        if cheapest < 0.5e12:
+            assert costs(left, todo, up, running)[chosen] == pytest.approx(cheapest)
+        else:
+            assert chosen is Rent.ON_DEMAND, "where it will be late, on-demand is late by the least"
 
 
 def test_a_table_never_starts_spot_on_a_market_that_is_down() -> None:

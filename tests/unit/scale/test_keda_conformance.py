@@ -117,6 +117,13 @@ def test_a_lost_series_reads_as_zero_by_default(result: tuple[float, ...], ignor
     assert serve.query_value(result, ignore_null) == want
 
 
-@pytest.mark.parametrize(("result", "ignore_null"), [((1.0, 2.0), True), ((), False), ((float("nan"),), False)])
-def test_several_series_or_forbidden_nulls_are_failures(result: tuple[float, ...], ignore_null: bool) -> None:
-    assert isinstance(serve.query_value(result, ignore_null), serve.Failed)
+@pytest.mark.parametrize(
+    ("result", "ignore_null", "why"),
+    [((1.0, 2.0), True, "more than one"), ((), False, "no usable"), ((float("nan"),), False, "no usable")],
+)
+def test_several_series_or_forbidden_nulls_are_failures(
+    result: tuple[float, ...], ignore_null: bool, why: str
+) -> None:
+    found = serve.query_value(result, ignore_null)
+    assert isinstance(found, serve.Failed)
+    assert why in found.error

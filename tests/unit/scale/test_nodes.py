@@ -183,13 +183,6 @@ def test_off_hours_keep_fewer_nodes() -> None:
     assert lifecycle.scheduled_nodes((night, day), MONDAY_9_SEOUL_S + 14 * 3600) == 1
 
 
-def test_right_sizing_offers_the_cheapest_node_for_the_measured_peak() -> None:
-    node = Node("n", "gpu", OFFERS[2], (8000, 1, 1), (Pod("p", (1000, 90_000, 1024), spot_ok=False),))
-    found = lifecycle.right_size(node, (1000, 4000, 2048), POOL)
-    assert found is not None
-    assert found.offer.type_name == "one"
-
-
 def test_a_reclaim_starts_the_replacement_at_once_and_drains_longest_first() -> None:
     guests = (spot.Guest("quick", 5.0), spot.Guest("slow", 300.0), spot.Guest("train", 20.0, serving=False))
     steps = spot.reclaim("n1", guests)
@@ -200,8 +193,3 @@ def test_a_reclaim_starts_the_replacement_at_once_and_drains_longest_first() -> 
     assert evicted["slow"].at_s < spot.NOTICE_S
     assert "lost" in evicted["slow"].detail
     assert steps[-1].action == "gone"
-
-
-def test_a_recommendation_alone_warms_up_only_when_it_pays() -> None:
-    assert spot.prewarm(4, 0.02, boot_s=30.0) == 0
-    assert spot.prewarm(4, 0.6, boot_s=300.0) >= 1

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dure.share import bandwidth, memory
-from dure.share.goodput import Bidder, maximise, value
 from dure.share.split import Duration, freed, split
 
 CURVE = st.tuples(st.floats(0.0, 5.0), st.floats(0.1, 20.0))
@@ -53,32 +52,6 @@ def test_freed_sms_flow_down_the_order_and_nobody_loses_its_claim(needs: list[in
     assert all(min(claim[n], need[n]) <= held[n] <= need[n] for n in names)
     if sum(held.values()) < 108:
         assert held == need
-
-
-@settings(deadline=None)
-@given(
-    speeds=st.lists(st.tuples(st.floats(0.1, 5.0), st.floats(0.0, 1.0), st.integers(0, 2)), min_size=1, max_size=3)
-)
-def test_goodput_division_is_the_best_there_is(speeds: list[tuple[float, float, int]]) -> None:
-    parts = 6
-    bidders = [
-        Bidder(f"t{i}", weight, lambda n, p=parts: (n / p) ** 0.7, required, least)  # type: ignore[misc]
-        for i, (weight, required, least) in enumerate(speeds)
-    ]
-    chosen = maximise(bidders, parts)
-    best = max(
-        sum(value(b, n) for b, n in zip(bidders, option, strict=True))
-        for option in itertools.product(range(parts + 1), repeat=len(bidders))
-        if sum(option) <= parts and all(n >= b.least for b, n in zip(bidders, option, strict=True))
-    )
-    assert sum(value(b, n) for b, n in zip(bidders, chosen, strict=True)) == pytest.approx(best)
-    assert sum(chosen) <= parts
-    assert all(n >= b.least for b, n in zip(bidders, chosen, strict=True))
-
-
-def test_reservations_beyond_the_device_are_an_error() -> None:
-    with pytest.raises(ValueError, match="exceed"):
-        maximise([Bidder("a", 1.0, float, least=5), Bidder("b", 1.0, float, least=5)], 8)
 
 
 @settings(deadline=None)

@@ -12,7 +12,6 @@ SCHEDULER = "dure"
 UID = f"{GROUP}/uid"
 WORKLOAD = f"{GROUP}/workload"
 TENANT = f"{GROUP}/tenant"
-GENERATION = f"{GROUP}/generation"
 POOL = f"{GROUP}/pool"
 CLASS = f"{GROUP}/class"
 # What one pod asks for, as JSON of `model.Pod`; on pods that Dure makes.

@@ -20,13 +20,14 @@ import onnxruntime as ort
 
 from dure.adapters.onnx.cut import Segment, cut
 
+_SCHEDULED = Path("/proc/thread-self/schedstat")
 RUNTIME_MIB = 2048
 """Address space of the interpreter and the runtime themselves, before any tensor."""
 
 
 def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int) -> None:
     """Load the model, say ("ready", times, time with one thread), then answer every ("run", request, inputs, first,
-    last, threads)."""
+    last, threads); what is done is told with the time that other programs took meanwhile."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit(memory_mib)
     try:
@@ -41,7 +42,17 @@ def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int)
             message = pipe.recv()
         except (EOFError, OSError):
             return
-        pipe.send(runner.answer(message))
+        before_ms = _kept_waiting_ms()
+        answer = runner.answer(message)
+        pipe.send((*answer, _kept_waiting_ms() - before_ms) if answer[0] == "done" else answer)
+
+
+def _kept_waiting_ms() -> float:
+    """How long this thread could have run while its processor ran something else, ever; 0 where nobody counts it."""
+    try:
+        return int(_SCHEDULED.read_text().split()[1]) / 1e6
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def runner_of(path: Path, pieces: int) -> Any:

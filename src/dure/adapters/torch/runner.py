@@ -80,13 +80,3 @@ class TorchRunner:
         values = under_way.map_nodes_to_values(self._result.args[0], self._result)
         listed = values if isinstance(values, (tuple, list)) else (values,)
         return {f"output{i or ''}": value.numpy() for i, value in enumerate(listed)}
-
-
-def whole_program(path: Path, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The program's outputs in one piece: what segmented runs must equal."""
-    program: Any = torch.export.load(str(path)).module()
-    names = [node.target for node in program.graph.nodes if node.op == "placeholder"]
-    with torch.no_grad():
-        values = program(*(torch.from_numpy(np.array(inputs[name])) for name in names))
-    listed = values if isinstance(values, (tuple, list)) else (values,)
-    return {f"output{i or ''}": value.numpy() for i, value in enumerate(listed)}

@@ -17,6 +17,7 @@ from dure.api.service import service_of
 from dure.api.sheet import CSV, sheet
 from dure.api.window import Since, Until, duration_s, window_of
 from dure.api.window import window as bounds
+from dure.model.tariff import Capacity
 from dure.model.units import HOUR_S
 from dure.watch.allocation import allocations
 from dure.watch.focus import COLUMNS, focus_rows
@@ -39,7 +40,10 @@ async def fetch_focus(
     found = await asyncio.to_thread(postings, service, who_of(request), *bounds(service, since_s, until_s), tenant)
     fleet = service.backend.fleet()
     regions = {one.info.name: one.info.region for one in fleet.clusters}
-    return sheet(focus_rows(found, fleet.name, fleet.currency, regions), "focus", COLUMNS)
+    spot = {
+        (one.info.name, pool.name) for one in fleet.clusters for pool in one.pools if pool.capacity is Capacity.SPOT
+    }
+    return sheet(focus_rows(found, fleet.name, fleet.currency, regions, spot), "focus", COLUMNS)
 
 
 @get(["/allocation", "/allocation/compute"], tags=["ledger"])

@@ -160,6 +160,7 @@ async def fetch_policy(request: Request[Any, Any, Any], name: Name) -> Response[
 
 def _status(service: Service, who: Who) -> FleetStatus:
     status = service.pulse.status()
+    status = msgspec.structs.replace(status, troubles=(*status.troubles, *service.insight.troubles()))
     if who.tenants is None:
         return status
     store = service.backend.store

@@ -40,8 +40,7 @@ class ModelServer:
         self._warm = False
         self._draining = threading.Event()
         handler = type("Handler", (_Handler,), {"server_of": self})
-        self._http = ThreadingHTTPServer(address, handler)
-        self._http.daemon_threads = True
+        self._http = _Http(address, handler)
         self.port = int(self._http.server_address[1])
         self._threads = [
             threading.Thread(target=self._http.serve_forever, args=(LOOK_S,), name="http", daemon=True),
@@ -101,6 +100,12 @@ class ModelServer:
                 pause.wait(LOOK_S)
         self._warm = done == WARM_UP
         log.info("warm", ready=self.ready)
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    # A surge opens many connections at once; one that finds no place is tried again by its kernel a second later.
+    request_queue_size = 512
 
 
 class _Handler(BaseHTTPRequestHandler):

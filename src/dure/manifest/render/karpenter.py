@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dure.manifest.document import Json
 from dure.manifest.pods import CAPACITY_TYPE
-from dure.manifest.pool import FAMILY, GPU_COUNT
+from dure.manifest.pool import FAMILY, GPU_COUNT, TYPE
 from dure.manifest.render.setting import CLASS, POOL, Setting, made
+from dure.manifest.rule import IGNORE
 from dure.model.fleet import PoolSpec
 from dure.model.tariff import Capacity
 
@@ -69,6 +70,9 @@ def node_pool(setting: Setting, pool: PoolSpec, capacity: Capacity) -> Json:
     zone = setting.cluster.info.timezone
     document = made("karpenter.sh/v1", "NodePool", pool.name, spec=spec)
     document["metadata"]["annotations"] = {"dure.dev/timezone": zone}
+    if spot and TYPE in pool.selector:
+        # Whoever wrote the fleet wants this one type, and is told so by the trap's number.
+        document["metadata"]["annotations"][IGNORE] = "DURE030"
     return document
 
 

@@ -7,15 +7,19 @@ import re
 from collections.abc import Iterator
 
 from dure.manifest import promql
-from dure.manifest.document import Document, mapping, number, text
+from dure.manifest.document import Document, mapping, number, sequence, text
 from dure.manifest.manifests import Manifests, Trigger
 from dure.manifest.rule import Hit, Remove, Replace, Rule, SetKey, Severity
 
 _UTILISATION = re.compile(r"util|percent|perc\b|usage|ratio", re.IGNORECASE)
+# What KEDA 2.20 reads from the metadata of a prometheus trigger; secrets also as the name of a variable (...FromEnv).
 _PARAMETERS = (
-    "serverAddress", "query", "queryParameters", "threshold", "activationThreshold", "namespace", "cortexOrgID",
-    "customHeaders", "ignoreNullValues", "unsafeSsl", "timeout", "authModes", "awsRegion", "identityOwner",
+    "serverAddress", "query", "queryParameters", "threshold", "activationThreshold", "namespace", "customHeaders",
+    "ignoreNullValues", "unsafeSsl", "timeout", "authModes", "authMode", "apiKey", "method", "keyParamName",
+    "awsRegion", "awsAccessKeyID", "identityOwner",
 )  # fmt: skip
+_BY_VARIABLE = ("FromEnv", "FromEnvFile")
+_INSTEAD = {"cortexOrgID": "set customHeaders: X-Scope-OrgID=NAME", "targetValue": "it is 'threshold'"}
 _IDLE_ONLY = ("cooldownPeriod", "initialCooldownPeriod", "pollingInterval")
 
 
@@ -56,7 +60,7 @@ def _ceiling(trigger: Trigger) -> str:
 
 def _capped_hpa(manifests: Manifests) -> Iterator[Hit]:
     for document in manifests.of("HorizontalPodAutoscaler"):
-        for index, metric in enumerate(document.spec.get("metrics") or ()):
+        for index, metric in enumerate(sequence(document.spec.get("metrics"))):
             for kind in ("external", "object"):
                 found = mapping(mapping(metric).get(kind))
                 name = text(mapping(found.get("metric")).get("name"))
@@ -112,14 +116,19 @@ def _unknown_parameter(manifests: Manifests) -> Iterator[Hit]:
             continue
         for key in trigger.metadata:
             path = (*trigger.path, "metadata", key)
-            if key == "metricName":
-                message = "metricName is not a parameter of the prometheus trigger and is silently ignored"
-                yield Hit(trigger.document, path, message, (Remove(trigger.document, path),))
-            elif key not in _PARAMETERS:
-                known = {each.lower(): each for each in _PARAMETERS}
-                close = difflib.get_close_matches(key.lower(), list(known), n=1, cutoff=0.85)
-                if close:
-                    yield Hit(trigger.document, path, f"'{key}' is silently ignored; it is '{known[close[0]]}'")
+            if key in _PARAMETERS or key.endswith(_BY_VARIABLE):
+                continue
+            message = f"{key} is not a parameter of the prometheus trigger and is silently ignored"
+            safe = (Remove(trigger.document, path),) if key == "metricName" else ()
+            yield Hit(trigger.document, path, f"{message}{_instead(key)}", safe)
+
+
+def _instead(key: str) -> str:
+    """What its author may have meant."""
+    known = {each.lower(): each for each in _PARAMETERS}
+    close = difflib.get_close_matches(key.lower(), list(known), n=1, cutoff=0.85)
+    meant = _INSTEAD.get(key) or (f"it is '{known[close[0]]}'" if close else "")
+    return f"; {meant}" if meant else ""
 
 
 def _shrinking_fallback(manifests: Manifests) -> Iterator[Hit]:

@@ -1,7 +1,7 @@
-"""Nodes that must change although nobody asked: expired, drifted, out of hours, or simply too large.
+"""Nodes that must change although nobody asked: expired, drifted, or out of hours.
 
 Called by the agent each round. Expiry and schedules ignore budgets, drift does not; a schedule says how many nodes a
-pool may have at which hours; right-sizing proposes the cheapest offer for what a node has really used.
+pool may have at which hours.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from cronsim import CronSim
 
-from dure.scale.nodes.packer import holds
-from dure.scale.nodes.state import Node, Offer, Pod, Pool, expected_price
+from dure.scale.nodes.state import Node
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -31,14 +30,6 @@ class Schedule(msgspec.Struct, frozen=True):
     duration_s: float
     nodes: int
     timezone: str = "UTC"
-
-
-class RightSize(msgspec.Struct, frozen=True):
-    """A cheaper offer that would have been enough."""
-
-    node: str
-    offer: Offer
-    saving: int
 
 
 def expired(nodes: tuple[Node, ...], expire_after_s: float, now_s: float) -> tuple[Ending, ...]:
@@ -72,21 +63,6 @@ def surplus(nodes: tuple[Node, ...], most: int) -> tuple[Ending, ...]:
         Ending(node.name, "OffHours", f"the schedule leaves {most} of {len(staying)} nodes")
         for node in staying[: max(0, len(staying) - most)]
     )
-
-
-def right_size(node: Node, peak: tuple[int, int, int], pool: Pool) -> RightSize | None:
-    """The cheapest offer that holds the node's pods at their measured peak; None when there is none cheaper."""
-    stand_in = tuple(
-        Pod(pod.name, (pod.size[0], 0, 0), pod.classes, pod.zones, pod.spot_ok, pod.rework) for pod in node.pods
-    )
-    load = Pod("measured", (0, peak[1], peak[2]))
-    best: Offer | None = None
-    for offer in pool.offers:
-        if holds(offer, pool, (*stand_in, load)) and (best is None or offer.price < best.price):
-            best = offer
-    if best is None or expected_price(best, node.pods) >= expected_price(node.offer, node.pods):
-        return None
-    return RightSize(node.name, best, expected_price(node.offer, node.pods) - expected_price(best, node.pods))
 
 
 def _active(schedule: Schedule, now_s: float) -> bool:

@@ -1,6 +1,6 @@
 """A spot node gets its two-minute notice: what happens in which second.
 
-Called by the agent when the cloud announces a reclaim, and with a probability when it only recommends a rebalance.
+Called by the agent when the cloud announces a reclaim.
 The replacement starts at once, in parallel with the drain; requests stop before pods do; pods that need longest to
 finish go first. Every step has its latest second, and what cannot finish in time is said, not hidden.
 """
@@ -53,13 +53,3 @@ def reclaim(
         steps.append(ReclaimStep(evict_s, "evict", guest.name, detail))
     steps.append(ReclaimStep(notice_s, "gone", node))
     return tuple(sorted(steps, key=lambda step: step.at_s))
-
-
-def prewarm(recommended: int, reclaim_probability: float, boot_s: float, lead_s: float = 600.0) -> int:
-    """Replacements worth starting on a rebalance recommendation alone: a probability, not an order.
-
-    Worth it while the expected minutes saved by having a warm node outweigh the minutes it idles.
-    """
-    if recommended <= 0 or reclaim_probability * boot_s <= (1.0 - reclaim_probability) * lead_s * 0.05:
-        return 0
-    return max(1, round(recommended * reclaim_probability))

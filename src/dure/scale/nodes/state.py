@@ -11,8 +11,8 @@ from typing import Literal
 import msgspec
 
 Capacity = Literal["on-demand", "spot"]
-RESOURCES = ("gpu", "cpu", "memory")
 Size = tuple[int, int, int]
+"""GPU, CPU and memory, in this order."""
 
 
 class Offer(msgspec.Struct, frozen=True):

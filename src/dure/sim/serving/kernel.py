@@ -169,7 +169,7 @@ def _step(ri: Any, rf: Any, hk: Any, hq: Any, qi: Any, qf: Any, par: Any, cnt: A
         return
     q = ri[r, PREFILL]
     ri[r, PREFILL] = -1
-    rf[r, WORK] -= par[W_PREFILL] * qi[q, CONTEXT]
+    rf[r, WORK] -= par[W_PREFILL] * qi[q, CUR_CONTEXT]
     if qf[q, FIRST] == 0.0:
         qf[q, FIRST] = rf[r, CLOCK]
         cnt[TTFT_SUM] += qf[q, FIRST] - qf[q, ARRIVAL]
@@ -210,7 +210,7 @@ def _decode(ri: Any, rf: Any, hk: Any, hq: Any, qi: Any, qf: Any, par: Any, cnt:
         _heap_pop(hk, hq, r, ri[r, NDEC])
         _finish(ri, rf, qi, qf, par, cnt, r, q)
     while ri[r, KV] > par[CACHE] and ri[r, NDEC] > 1:
-        _preempt(ri, hk, hq, qi, qf, cnt, r)
+        _preempt(ri, rf, hk, hq, qi, qf, par, cnt, r)
 
 
 @njit(cache=True)
@@ -227,7 +227,7 @@ def _finish(ri: Any, rf: Any, qi: Any, qf: Any, par: Any, cnt: Any, r: Any, q: A
 
 
 @njit(cache=True)
-def _preempt(ri: Any, hk: Any, hq: Any, qi: Any, qf: Any, cnt: Any, r: Any) -> None:
+def _preempt(ri: Any, rf: Any, hk: Any, hq: Any, qi: Any, qf: Any, par: Any, cnt: Any, r: Any) -> None:
     """The youngest sequence gives up its cache and will be computed again."""
     victim = 0
     for i in range(1, ri[r, NDEC]):
@@ -241,6 +241,7 @@ def _preempt(ri: Any, hk: Any, hq: Any, qi: Any, qf: Any, cnt: Any, r: Any) -> N
     ri[r, KV] -= qi[q, CONTEXT] + made - 1
     qi[q, LEFT] = left
     qi[q, CUR_CONTEXT] = qi[q, CONTEXT] + made - 1
+    rf[r, WORK] += par[W_PREFILL] * qi[q, CUR_CONTEXT]
     qi[q, NEXT] = ri[r, HEAD]
     ri[r, HEAD] = q
     if ri[r, TAIL] < 0:

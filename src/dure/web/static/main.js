@@ -79,7 +79,7 @@ function say(kind, word, troubles) {
   byId("verdict").dataset.state = kind;
   setText(byId("verdict-word"), word);
   keyed(byId("troubles"), troubles, (trouble) => trouble.sentence, () => el("li"),
-    (item, trouble) => setText(item, [trouble.sentence, trouble.remedy].filter(Boolean).join(" ")));
+    (item, trouble) => setText(item, [trouble.sentence, trouble.remedy].filter(Boolean).join(" · ")));
 }
 
 function choose(tenant) {

@@ -49,9 +49,10 @@ def test_protobuf_reads_what_we_write_and_we_read_what_it_writes(request: api.Pr
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_message_or_a_clear_error(data: bytes) -> None:
     try:
-        decode(api.AllocateAnswer, data)
+        found = decode(api.AllocateAnswer, data)
     except InvalidInput:
-        return
+        found = api.AllocateAnswer()
+    assert decode(api.AllocateAnswer, encode(found)) == found
 
 
 def test_fields_of_a_newer_kubelet_are_skipped() -> None:

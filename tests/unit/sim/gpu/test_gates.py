@@ -22,7 +22,10 @@ from dure.share.interference import empty_book
 from dure.sim.gpu.baselines.bless import NSP, SEMI_SP, SP
 from dure.sim.gpu.device import A100, V100
 from dure.sim.gpu.experiments import GRID, LOADS, MULTI, crowd, pair, squad_gain
-from dure.sim.gpu.loaders import (
+from dure.sim.gpu.migplan import Service, best_rates, fewest, fits, plan
+from dure.sim.gpu.profile import A100_APPS, synthesise, waved
+from dure.sim.gpu.run import SYSTEMS, Tenant, iso_ms, play
+from tests.unit.sim.gpu.published import (
     disb_clients,
     gpulet_utilisation,
     miso_times,
@@ -30,9 +33,6 @@ from dure.sim.gpu.loaders import (
     parva_table,
     reef_profiles,
 )
-from dure.sim.gpu.migplan import Service, best_rates, fewest, fits, plan
-from dure.sim.gpu.profile import A100_APPS, synthesise, waved
-from dure.sim.gpu.run import SYSTEMS, Tenant, iso_ms, play
 
 DATA = data_dir()
 pytestmark = pytest.mark.skipif(DATA is None, reason="public data not found: set DURE_DATA")

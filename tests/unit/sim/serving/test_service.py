@@ -63,6 +63,17 @@ def test_a_full_cache_preempts_and_still_finishes() -> None:
     assert np.all(service.qf[:, k.DONE] > 0)
 
 
+def test_work_that_was_thrown_away_counts_again_for_the_router() -> None:
+    requests = Requests(np.linspace(0, 1, 60), np.full(60, 700), np.full(60, 900), 60.0)
+    service = Service(requests, Engine(cache_tokens=20_000), Promise(), 30.0, "tokens", limit=2)
+    service.start_with(1)
+    while service.now_s < 60.0:
+        service.advance(5.0)
+        assert service.rf[0, k.WORK] > -1e-9
+    assert service.outcome().preempted > 0
+    assert service.rf[0, k.WORK] == pytest.approx(0.0, abs=1e-9)
+
+
 def test_draining_finishes_what_was_begun() -> None:
     service = run_fixed(stream(4.0, 60), 4)
     service.resize(1)

@@ -1,7 +1,6 @@
 """Measured kernel sequences and latency tables from published profiles, as the virtual GPU wants them.
 
-Each function reads one published format from a path the caller found; nothing is shipped. Called by the benchmarks
-and the validation tests.
+Each function reads one published format from a path the caller found; nothing is shipped. Called by the gates.
 """
 
 from __future__ import annotations

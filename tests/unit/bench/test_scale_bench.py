@@ -1,0 +1,60 @@
+"""The scaling benchmark as a user calls it: one JSON object, the same way for everybody, resumed where it stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dure.bench.data import data_file
+from dure.bench.scale import command as scale
+from dure.bench.scale_summary import summarise
+from dure.bench.streams import AZURE
+from dure.model.errors import NotFound
+
+SHORT = ("--scenarios", "conv-150", "--hours", "0.1", "--quick", "--json")
+
+
+def called(*args: str) -> Result:
+    try:
+        data_file(AZURE["conv"])
+    except NotFound as missing:
+        pytest.skip(str(missing))
+    done = CliRunner().invoke(scale, [*SHORT, *args])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_everyone_goes_the_same_way_and_a_second_call_plays_nothing_again(tmp_path: Path) -> None:
+    kept = tmp_path / "cells.jsonl"
+    first = called("--front", "--resume", str(kept))
+    played = kept.read_text()
+    found: dict[str, Any] = json.loads(first.stdout)
+    assert {(row["router"], row["order"]) for row in found["rows"]} == {("tokens", "deadline")}
+    assert {"oracle", "hpa", "keda", "dure"} <= {row["policy"] for row in found["rows"]}
+    assert found["summary"]["conv-150 seed 101"]["best_threshold"] > 0
+    assert called("--front", "--resume", str(kept)).stdout == first.stdout
+    assert kept.read_text() == played
+
+
+def row(policy: str, gpu_hours: float, miss_rate: float) -> dict[str, Any]:
+    return {
+        "input": "conv-150", "seed": 1, "policy": policy, "signal": "rate", "knob": 1.0, "router": "requests",
+        "order": "arrival", "gpu_hours": gpu_hours, "miss_rate": miss_rate,
+    }  # fmt: skip
+
+
+def test_at_equal_hours_misses_are_compared_and_the_gap_to_the_oracle_is_told() -> None:
+    rows = [row("keda", 10.0, 0.02), row("keda", 20.0, 0.002), row("dure", 10.0, 0.01), row("oracle", 10.0, 0.0)]
+    told = summarise(rows, ("requests", "arrival"))["conv-150 seed 1"]
+    assert (told["gpu_hours"], told["dure_to_best"], told["gap_closed"]) == (
+        pytest.approx(10.0), pytest.approx(0.5), pytest.approx(0.5),
+    )  # fmt: skip
+
+
+def test_no_gap_is_told_where_the_oracle_was_not_played_at_that_cost() -> None:
+    rows = [row("keda", 10.0, 0.02), row("dure", 10.0, 0.01), row("oracle", 50.0, 0.0)]
+    assert summarise(rows, ("requests", "arrival"))["conv-150 seed 1"]["gap_closed"] is None
