@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dure.bench.result import Row
@@ -15,7 +16,7 @@ AT_MISSES = 0.02
 LINES = {"oracle": {"color": "black", "dash": "dot"}, "dure": {"color": "crimson", "width": 4}}
 
 
-def summarise(rows: list[Row], way: tuple[str, str]) -> dict[str, Any]:
+def summarise(rows: Sequence[Row], way: tuple[str, str]) -> dict[str, Any]:
     """Per scenario and seed: the best threshold's cost at 2 % misses and everybody's misses at that cost."""
     summary: dict[str, Any] = {}
     for case in dict.fromkeys((str(row["input"]), int(row["seed"] or 0)) for row in rows):

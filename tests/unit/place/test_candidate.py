@@ -22,7 +22,7 @@ def running(
     name: str, hours: float, *, began_h: float | None = 0.0, replicas: int = 2, **spec: object
 ) -> WorkloadRecord:
     """Members on `a` that should have started an hour ago."""
-    made = record(training(name, duration_s=hours * HOUR_S, gang=replicas), **spec)
+    made = record(replace(training(name, duration_s=hours * HOUR_S, gang=replicas), **spec))
     home = Placement(name, 1, "a", "big", "big", ShareMode.EXCLUSIVE, Capacity.OWNED, replicas, NOW_S, NOW_S - HOUR_S)
     started_s = None if began_h is None else NOW_S + began_h * HOUR_S
     return replace(made, status=replace(made.status, phase=Phase.RUNNING, placement=home, started_s=started_s))
