@@ -27,15 +27,18 @@ class Answer(NamedTuple):
 
 
 class Up:
-    """One running server. `line` is what it printed when it was ready."""
+    """One running server. `line` is what it printed when it was ready; `source` has it be of another version."""
 
-    def __init__(self, state: Path, *options: str) -> None:
+    def __init__(self, state: Path, *options: str, source: Path | None = None) -> None:
         self.state = state
         command = [sys.executable, "-m", "dure", "up", "--state", str(state), "--speed", "600", *options]
         # What nobody reads fills a pipe, and then the server waits for its own log line to be taken, for ever.
         self._said = state.with_name(f"{state.name}.stderr")
         with self._said.open("ab") as said:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True)
+            path = {"PYTHONPATH": str(source)} if source is not None else {}
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=said, text=True, env={**os.environ, **path}
+            )
         assert self.process.stdout is not None
         # A server that never gets ready must not hang the tests.
         watchdog = threading.Timer(120, self.process.kill)
@@ -91,8 +94,8 @@ def start_up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
     """Starts servers that a test may stop or kill; none is left behind."""
     started: list[Up] = []
 
-    def start(*options: str, state: Path | None = None) -> Up:
-        server = Up(state or tmp_path / "state", *options)
+    def start(*options: str, state: Path | None = None, source: Path | None = None) -> Up:
+        server = Up(state or tmp_path / "state", *options, source=source)
         started.append(server)
         return server
 

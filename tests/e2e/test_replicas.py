@@ -123,10 +123,11 @@ class Scene:
         self._agent = threading.Thread(target=self._run_agent, daemon=True)
         self._agent.start()
 
-    def start(self) -> Up:
+    def start(self, source: Path | None = None) -> Up:
+        """`source` holds the sources of another version."""
         self._count += 1
         options = ("--store", self._url, "--fleet", str(self.fleet_file), "--token-file", str(self.token_file))
-        return self._start("--port", "0", *options, state=self._folder / f"state-{self._count}")
+        return self._start("--port", "0", *options, state=self._folder / f"state-{self._count}", source=source)
 
     def close(self) -> None:
         self._stopped.set()

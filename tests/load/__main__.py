@@ -3,9 +3,9 @@
     make load                                    10,000 a minute for 10 minutes, 1,000 devices, 100 listeners
     make load ARGS="--per-minute 600 --minutes 1 --listeners 10"
 
-A whole `dure up` in a process of its own, with imitated clusters. Load is open: the next submission does not wait for
-the one before, as people do not either, so that a server which falls behind is seen to. A submission's time counts
-from the moment it was due.
+A whole `dure up` in a process of its own, and its agents with imitated clusters in another. Load is open: the next
+submission does not wait for the one before, as people do not either, so that a server which falls behind is seen to.
+A submission's time counts from the moment it was due.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ metadata: {name: load}
 spec:
   clusters:
     - name: seoul
+      connect: {agent: joined}
       pools: [{name: big, class: a100-40gb-sxm, nodes: 63, devices: 8, price: {owned: 1000/h}}]
     - name: busan
+      connect: {agent: joined}
       pools: [{name: big, class: a100-40gb-sxm, nodes: 62, devices: 8, price: {owned: 1100/h}}]
   tenants: [{name: vision}]
 """
 JOB = """{"apiVersion": "dure.dev/v1alpha1", "kind": "Workload", "metadata": {"name": "NAME", "tenant": "vision"},
-"spec": {"type": "batch", "classes": ["a100-40gb-sxm"], "demand": {"devices": 1}, "duration": "2min"}}"""
+"spec": {"type": "batch", "classes": ["a100-40gb-sxm"], "demand": {"devices": 1}, "duration": "2s"}}"""
 SAMPLE_S = 5.0
 # Compiled code is loaded when it is first needed; a server is measured that has worked for a while.
 WARM_PER_MINUTE = 1_200
@@ -158,18 +160,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="dure-load-", ignore_cleanup_errors=True) as folder:
         state = Path(folder) / "state"
         (Path(folder) / "fleet.yaml").write_text(FLEET)
-        options = ["--state", str(state), "--port", "0", "--fleet", f"{folder}/fleet.yaml", "--speed", "60"]
+        options = ["--state", str(state), "--port", "0", "--fleet", f"{folder}/fleet.yaml"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         with (Path(folder) / "log").open("wb") as log:
             command = [sys.executable, "-m", "dure", "up", *options]
             server = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        started = [server]
         try:
             url, token = _address(state)
+            members = [sys.executable, "-m", "tests.load.members", url, token, f"{folder}/fleet.yaml"]
+            started.append(subprocess.Popen(members, env=environment))
             run = Run(url, token, server.pid)
             asyncio.run(run.play(asked.per_minute, asked.minutes, asked.listeners, asked.warm_s))
         finally:
-            server.send_signal(signal.SIGINT)
-            server.wait()
+            for process in reversed(started):
+                process.send_signal(signal.SIGTERM)
+                process.wait()
     print(json.dumps({"per_minute": asked.per_minute, "minutes": asked.minutes, **run.told()}))
 
 

@@ -107,6 +107,8 @@ class Gate:
 
     def _within_limits(self, scope: Scope) -> Who | problems.Problem:
         """Who it is, if they have not asked too much lately, nor guessed at secrets too often."""
+        if _ambiguous(scope):
+            return problems.of_status(400, "the request says in two ways how long it is")
         address = (scope.get("client") or ("",))[0]
         wait_s = self._wrong.empty(address)
         if wait_s:
@@ -199,6 +201,9 @@ def _unauthorised(detail: str) -> problems.Problem:
 async def _refuse(scope: Scope, send: Send, problem: problems.Problem, sso: bool) -> None:
     body, media_type = problems.encode(problem), problems.MEDIA_TYPE.encode()
     headers: list[tuple[bytes, bytes]] = []
+    if problem.status == 400:
+        # What follows may be a second request or the rest of this one; nobody should have to guess.
+        headers.append((b"connection", b"close"))
     if problem.status == 429:
         headers.append((b"retry-after", b"1"))
     if problem.status == 401:
@@ -219,6 +224,12 @@ def _slower(wait_s: float) -> problems.Problem:
 def _has_secret(scope: Scope) -> bool:
     """Who comes with nothing is a visitor; who comes with something wrong may be guessing."""
     return any(name in (b"authorization", b"cookie") for name, _ in scope["headers"])
+
+
+def _ambiguous(scope: Scope) -> bool:
+    """A proxy in front may go by the length where this server goes by the chunks, and see other requests than it."""
+    names = {name for name, _ in scope["headers"]}
+    return b"content-length" in names and b"transfer-encoding" in names
 
 
 def _length(scope: Scope) -> int:

@@ -59,6 +59,7 @@ COMMANDS: dict[str, Entry] = {
     "audit": Entry("dure.cli.audit", "Who changed what; has anybody altered it.", PEOPLE),
     "backup": Entry("dure.cli.backup", "Everything the store holds, as one file.", RUN),
     "restore": Entry("dure.cli.restore", "A backup into an empty store.", RUN),
+    "migrate": Entry("dure.cli.migrate", "The schema of the database, forward or back.", RUN),
     "tls": Entry("dure.cli.tls", "The authority of dure up --tls: show, rotate.", PROCESS),
     "token": Entry("dure.cli.token", "API tokens: make, list, rotate, revoke.", PEOPLE),
     "bill": Entry("dure.cli.bill", "What a tenant was charged in a month.", PEOPLE),

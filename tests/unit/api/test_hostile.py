@@ -91,6 +91,12 @@ def test_no_second_request_hides_in_a_first(server: Server, rest: bytes) -> None
     assert b"HTTP/1.1 5" not in answer
 
 
+def test_who_says_in_two_ways_how_long_a_request_is_gets_one_refusal_and_no_more(server: Server) -> None:
+    answer = said(server, request("GET /healthz HTTP/1.1", SMUGGLED["length and chunks"]))
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 @pytest.mark.parametrize("host", ["", "Host: a\r\nHost: 127.0.0.1\r\n", "Host: 127.0.0.1\r\nHost: evil.example\r\n"])
 def test_one_host_or_none(server: Server, host: str) -> None:
     answer = said(server, request("GET /v1/status HTTP/1.1", b"Connection: close\r\n\r\n", host=host))

@@ -37,6 +37,27 @@ def open_store(url: str) -> SqlStore:
     return SqlStore(engine)
 
 
+def migrate(url: str, revision: str = HEAD) -> tuple[str, str]:
+    """Take the schema to this revision, forward or back; answers where it was and where it is."""
+    from dure.adapters.store.migrations import downgrade, revisions, upgrade
+
+    if revision not in revisions():
+        raise InvalidInput(f"no schema '{revision}'", remedy=f"This version knows {', '.join(revisions())}.")
+    engine = _engine(url)
+    try:
+        with translated():
+            before = _current(engine) or ""
+            if before > HEAD:
+                raise Permanent(
+                    f"the schema {before} is newer than this version, which knows {HEAD}",
+                    remedy="Take it back with the version that made it.",
+                )
+            (downgrade if before > revision else upgrade)(engine, revision)
+            return before, revision
+    finally:
+        engine.dispose()
+
+
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)
@@ -73,20 +94,34 @@ def _begin_immediate(connection: Any) -> None:
 
 def _migrate(engine: Engine) -> None:
     """Cheap when there is nothing to do: Alembic is imported only for an older or empty database."""
-    with engine.connect() as connection:
-        known = inspect(connection).has_table("alembic_version")
-        current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if known else None
+    current = _current(engine)
     if current == HEAD:
         return
-    if current is not None and str(current) > HEAD:
+    if current is not None and current > HEAD:
+        if _serves(engine) <= HEAD:
+            return
         raise Permanent(
             f"the database is of a newer Dure (schema {current}, this version knows {HEAD})",
             where=_shown(engine),
-            remedy="Start the newer version, or restore a backup.",
+            remedy=f"Start the newer version, or take the schema back with it: dure migrate --to {HEAD}",
         )
     from dure.adapters.store.migrations import upgrade
 
     upgrade(engine)
+
+
+def _current(engine: Engine) -> str | None:
+    with engine.connect() as connection:
+        known = inspect(connection).has_table("alembic_version")
+        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if known else None
+    return str(found) if found is not None else None
+
+
+def _serves(engine: Engine) -> str:
+    """The oldest schema whose program works on the one that is there; of an unknown one none does."""
+    with engine.connect() as connection:
+        found = connection.execute(text("SELECT value FROM settings WHERE name = 'schema-serves'")).scalar()
+    return bytes(found).decode() if found is not None else "~"
 
 
 def _shown(engine: Engine) -> str:

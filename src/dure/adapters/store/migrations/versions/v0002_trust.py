@@ -8,6 +8,7 @@ revision = "0002"
 down_revision = "0001"
 branch_labels = None
 depends_on = None
+serves = "0002"
 
 _TABLES = (t.audit, t.audit_head, t.tokens)
 

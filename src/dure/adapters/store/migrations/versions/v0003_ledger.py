@@ -8,6 +8,7 @@ revision = "0003"
 down_revision = "0002"
 branch_labels = None
 depends_on = None
+serves = "0003"
 
 
 def upgrade() -> None:
