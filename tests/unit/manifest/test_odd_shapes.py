@@ -35,12 +35,14 @@ def _codes(text: str) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("code", [rule.code for rule in RULES])
-def test_a_value_of_the_wrong_kind_anywhere_is_no_crash(code: str) -> None:
+def test_a_value_of_the_wrong_kind_anywhere_is_judged_like_any_other(code: str) -> None:
     [source], _ = read_sources([SCENARIOS / code / "bad.yaml"])
+    lines, known = len(source.text.splitlines()), {rule.code for rule in RULES}
     for index, document in enumerate(source.documents):
         for turn, path in enumerate(_paths(document.data)):
             odd = msgspec.structs.replace(document, data=_put(document.data, path, ODD[turn % len(ODD)]))
-            lint([*source.documents[:index], odd, *source.documents[index + 1 :]], instances())
+            found = lint([*source.documents[:index], odd, *source.documents[index + 1 :]], instances())
+            assert all(one.code in known and 1 <= one.line <= lines and one.message for one in found), path
 
 
 def test_two_objects_on_one_line_are_both_judged_and_both_mended(tmp_path: Path) -> None:
