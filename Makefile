@@ -31,7 +31,7 @@ run: $(VENV)/.run $(VENV)/.kernels ## set up, start Dure with its embedded fleet
 
 test: lint types imports unit ## set up, then lint, type check, import contract and all tests
 
-test-full: lab-full test full ## all of that, then Dure beside the real KEDA, Prometheus and Karpenter: more than an hour once they are built
+test-full: lab-full test full ## all of that, then Dure beside the real KEDA, Prometheus and Karpenter: about an hour once they are built
 
 full: lab-full ## only what `make test-full` adds, one test after the other: they compare moments, and two labs at once would disturb them
 	DURE_LAB=1 DURE_FULL=1 $(BIN)/python -m pytest -m full $(ARGS)
