@@ -172,7 +172,8 @@ def test_the_same_policy_renders_as_gateway_resources() -> None:
     assert kinds == ["InferencePool", "InferenceObjective", "HTTPRoute"]
 
 
-async def test_backends_that_are_followed_come_at_once_and_go_with_their_last_request() -> None:
+def _old_and_new() -> tuple[asyncio.Event, Handler, Handler]:
+    """One that answers only once it is let go, one that answers at once."""
     held = asyncio.Event()
 
     async def slow(body: bytes) -> bytes:
@@ -182,6 +183,11 @@ async def test_backends_that_are_followed_come_at_once_and_go_with_their_last_re
     async def quick(body: bytes) -> bytes:
         return b"new"
 
+    return held, slow, quick
+
+
+async def test_backends_that_are_followed_come_at_once_and_go_with_their_last_request() -> None:
+    held, slow, quick = _old_and_new()
     async with (
         backend(slow) as old,
         backend(quick) as new,
@@ -201,15 +207,7 @@ async def test_backends_that_are_followed_come_at_once_and_go_with_their_last_re
 
 
 async def test_a_request_that_waits_goes_to_a_backend_that_comes() -> None:
-    held = asyncio.Event()
-
-    async def slow(body: bytes) -> bytes:
-        await held.wait()
-        return b"old"
-
-    async def quick(body: bytes) -> bytes:
-        return b"new"
-
+    held, slow, quick = _old_and_new()
     async with backend(slow) as old, backend(quick) as new, front([old], FrontSettings(limit=1)) as (made, client):
         first = asyncio.ensure_future(client.post("/", content=b"x"))
         await until(lambda: made.backends[0].active == 1)
