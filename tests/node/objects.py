@@ -8,10 +8,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
+from dure.adapters.kubelet.device_plugin import KUBELET_SOCKET
+from dure.adapters.kubelet.pod_resources import LISTER, Devices, ListRequest
+from dure.adapters.kubelet.service import call
 from lab import images
 from lab.cluster import Cluster
+from tests.kube.world import until
 
 Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -35,8 +40,24 @@ def pod(name: str, command: str, resource: str = "", count: int = 1, **more: obj
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
+class Allocatable(msgspec.Struct, frozen=True):
+    """The kubelet's answer on what it would give now."""
+
+    devices: tuple[Devices, ...] = ()
+
+
 def allocatable(cluster: Cluster, resource: str, count: int) -> None:
-    """Wait until the kubelet counts so many of a resource."""
+    """Wait until the kubelet would give so many units, and the node tells the scheduler so.
+
+    The node's status alone may be that of a plugin which is gone: it is renewed only now and then.
+    """
+    asked = cluster.real[0].folder / "kubelet" / "pod-resources" / KUBELET_SOCKET
+
+    def given() -> bool:
+        found = call(asked, LISTER, "GetAllocatableResources", ListRequest(), Allocatable)
+        return sum(len(one.ids) for one in found.devices if one.resource == resource) == count
+
+    until(given, f"the kubelet gives {count} of {resource}")
     cluster.api.until(
         "/api/v1/nodes/real-0",
         lambda node: node["status"]["allocatable"].get(resource) == str(count),
