@@ -82,7 +82,9 @@ def _accelerator(index: int, facts: DeviceFacts, cut: Sequence[SliceFacts], mode
     name, files = f"g{index}", (f"/dev/nvidia{facts.minor}",)
     if facts.mig:
         if not cut:
-            raise Conflict(f"device {facts.id} is set to MIG and cut into nothing", remedy="Cut it: dure device carve.")
+            raise Conflict(
+                f"device {facts.id} is set to MIG and cut into nothing", remedy="Cut it: dure device carve."
+            )
         instances = tuple(_instance(one) for one in cut)
         return Accelerator(name, Mode.MIG, nodes=files, instances=instances, memory_mib=facts.memory_mib)
     parts = slices if mode in SHARED else 1
