@@ -90,7 +90,7 @@ def test_the_theme_can_be_switched_and_is_remembered(visit: Visit) -> None:
 
 def test_the_map_can_be_walked_with_the_keyboard(visit: Visit) -> None:
     page = visit.page
-    page.locator("#clusters canvas").first.focus()
+    page.locator("#clusters canvas[tabindex='0']").first.focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#tip")).to_be_visible()
     first = page.locator("#tip").inner_text()

@@ -84,7 +84,8 @@ class Why(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PoolStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`used_milli` is thousandths of devices in use; `price_micros` is per device and hour, now."""
+    """`used_milli` is thousandths of devices in use; `price_micros` is per device and hour, now. `nodes_max` above
+    `nodes` is how far the pool may grow."""
 
     name: str
     class_name: str
@@ -93,6 +94,7 @@ class PoolStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     share: tuple[ShareMode, ...] = ()
     nodes: int = 0
     nodes_ready: int = 0
+    nodes_max: int = 0
     devices: int = 0
     used_milli: Milli = 0
     free_devices: int = 0

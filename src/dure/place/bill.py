@@ -3,7 +3,8 @@
 bill = direct price + energy x PUE x (electricity + carbon price x intensity) + SLA penalty + expected spot rework
      + what weights and data cost on a metered line - what weights and data already there are worth.
 
-What a move costs on top is `move_price`.
+What a move costs on top is `move_price`. The rest of a node that would be booted for the workload alone stands in the
+choice, not in the bill (`opening`).
 
 `quote` is called by `batch` for each workload and pool. Money is 1e-6 of the tariff's currency inside the terms and
 of the fleet's currency in the Bill. Energy is Wh at the wall, carbon grams.
@@ -48,6 +49,8 @@ class Quote(msgspec.Struct, frozen=True):
     grams: Floats
     watt_hours: WattHours
     known: Floats
+    opening: Floats | float = 0.0
+    """What the rest of the nodes that it needs booted costs until somebody uses it; nobody is billed for it."""
 
     @property
     def total(self) -> Floats:
@@ -65,6 +68,7 @@ class Quote(msgspec.Struct, frozen=True):
             + (weights.slo - 1) * self.sla
             - (weights.locality - 1) * reuse
             + (congestion - 1) * self.direct
+            + self.opening
             + wait
             # Equal money is decided by carbon: a gram weighs a thousandth of a micro.
             + 1e-3 * self.grams
@@ -105,8 +109,9 @@ def quote(
     starts: Floats,
     *,
     done_s: Seconds = 0.0,
+    spare: float = 0.0,
 ) -> Quote:
-    """All terms of `option` for each of `starts`."""
+    """All terms of `option` for each of `starts`; `spare` devices would be booted with those it needs."""
     tariff, rates, series = option.tariff, snapshot.rates, option.series
     run_s = run_time(workload, option.speed, done_s)
     devices = device_count(workload, option.replicas)
@@ -142,7 +147,13 @@ def quote(
         grams=grams,
         watt_hours=watt_hours,
         known=known,
+        opening=own(opening(price, devices, run_s, spare, settings.opening_h)) if spare else 0.0,
     )
+
+
+def opening(price: Floats, devices: float, run_s: Seconds, spare: float, idle_h: float) -> Floats:
+    """Rent of `spare` devices that come with a node booted for `devices`, for so many hours or until the run ends."""
+    return np.asarray(price / devices * spare * min(1.0, idle_h * HOUR_S / run_s))
 
 
 def run_time(workload: Workload, speed: float, done_s: Seconds = 0.0) -> Seconds:

@@ -125,21 +125,27 @@ class Cycle:
         if full is not None and not self.all_bills:
             # No room now and no later start: nobody will ask for the bill.
             return Candidate(option, demand, settings, None, full)
-        if room.boots(demand, option.replicas):
+        spare = room.spare_booted(demand, option.replicas)
+        if spare is not None:
             option = msgspec.structs.replace(option, start_s=option.start_s + option.pool.boot_s)
-        priced = self._priced(record, option, settings, self._starts(record, option, settings))
+        starts = self._starts(record, option, settings)
+        priced = self._priced(record, option, settings, starts, spare or 0.0)
         barred = None
         if (clean := clean_starts(goals, priced)) is not None:
             barred = None if clean[0] else too_dirty(goals, option, priced)
             clean[0] = True
             if not clean.all():
-                priced = self._priced(record, option, settings, priced.starts[clean])
+                priced = self._priced(record, option, settings, priced.starts[clean], spare or 0.0)
         candidate = Candidate(option, demand, settings, priced, None, barred)
         return msgspec.structs.replace(candidate, now_clash=self.now_clash(record, candidate))
 
-    def _priced(self, record: WorkloadRecord, option: Option, settings: PlaceSettings, starts: Floats) -> Quote:
+    def _priced(
+        self, record: WorkloadRecord, option: Option, settings: PlaceSettings, starts: Floats, spare: float
+    ) -> Quote:
         spec, status = record.spec, record.status
-        made = quote(spec, option, self.snapshot, settings, status.submitted_s, starts, done_s=status.done_s)
+        made = quote(
+            spec, option, self.snapshot, settings, status.submitted_s, starts, done_s=status.done_s, spare=spare
+        )
         return spread(made, self._spot_share(spec.tenant, option)) if option.pool.capacity is Capacity.SPOT else made
 
     def _spot_share(self, tenant: str, option: Option) -> float:

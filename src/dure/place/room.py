@@ -46,11 +46,15 @@ class PoolRoom:
         self.cpu_milli -= demand.cpu_milli * replicas
         self.host_memory_mib -= demand.host_memory_mib * replicas
 
-    def boots(self, demand: Demand, replicas: int) -> bool:
-        """Whether a node has to be booted first."""
+    def spare_booted(self, demand: Demand, replicas: int) -> float | None:
+        """Devices that come with nodes to be booted first and that it does not need; None when none has to be."""
+        each = self.pool.devices_per_node
         if demand.whole:
-            return sum(free // demand.devices for free in self.free) < replicas
-        return demand.device_milli * replicas > self.pool.free_milli
+            lacking = replicas - sum(free // demand.devices for free in self.free)
+            return _spare(lacking, max(1, each // demand.devices), demand.devices, each)
+        lacking = demand.device_milli * replicas - self.pool.free_milli
+        spare = _spare(lacking, each * WHOLE_MILLI, 1, each * WHOLE_MILLI)
+        return None if spare is None else spare / WHOLE_MILLI
 
     def _whole_clash(self, demand: Demand, replicas: int) -> Verdict | None:
         fitting = sum(free // demand.devices for free in (*self.free, *self.unbooted))
@@ -87,3 +91,10 @@ class PoolRoom:
                 best = min(fitting, key=lambda index: nodes[index])
                 nodes[best] -= devices
                 return
+
+
+def _spare(lacking: int, a_node_holds: int, size: int, a_node_has: int) -> int | None:
+    """What is left over on as many nodes as `lacking` things of a size need."""
+    if lacking <= 0:
+        return None
+    return max(0, -(-lacking // max(1, a_node_holds)) * a_node_has - lacking * size)

@@ -29,6 +29,9 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     when the checkpoint has come (hysteresis); nobody moves twice within `move_cooldown_h`, at most `moves_at_once`
     are under way and at most `moves_per_hour` begin. 0 moves at once switches moves off.
 
+    `opening_h`: the rest of a node that has to be booted counts for so many hours in the choice: nobody is there yet
+    to share it with.
+
     Goals of an owner: the `*_weight`s multiply the terms of the bill in the choice (never in the bill), nobody is
     deferred beyond `longest_wait_h` after its submission (0: no such limit), `spot: false` keeps all off spot.
     """
@@ -42,6 +45,7 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     late_hour_factor: float = 3.0
     latency_miss_factor: float = 4.0
     spot_late_factor: float = 10.0
+    opening_h: float = 1.0
     exact_jobs: int = 6
     exact_nodes: int = 50
     ruin_jobs: int = 64

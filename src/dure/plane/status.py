@@ -124,6 +124,7 @@ def _pool(pool: VNodePool, tariff: Tariff | None, snapshot: Snapshot, pue: float
         share=pool.share,
         nodes=pool.nodes,
         nodes_ready=pool.nodes_ready,
+        nodes_max=pool.nodes_max,
         devices=pool.devices,
         used_milli=_used_milli(pool),
         free_devices=pool.free_devices,

@@ -68,6 +68,21 @@ def spot(per_hour: float) -> Option:
     )
 
 
+def test_the_rest_of_a_booted_node_counts_in_the_choice_for_its_hours_and_never_in_the_bill() -> None:
+    alone, opened = priced(), quote(JOB, option(), WORLD, RULE, NOW_S, STARTS, spare=3.0)
+    # Two hours at 10 and 20, or 20 and 30: an hour's worth of three devices beside it is half of three rents.
+    assert np.asarray(opened.opening).tolist() == pytest.approx([3 * 15 * MICROS, 3 * 25 * MICROS])
+    assert opened.total.tolist() == alone.total.tolist()
+    assert opened.bill(0) == alone.bill(0)
+    steered = [each.steer(Weights(), 1.0, RULE, NOW_S) for each in (opened, alone)]
+    assert (steered[0] - steered[1]).tolist() == pytest.approx([3 * 15 * MICROS, 3 * 25 * MICROS])
+    short = replace(JOB, duration_s=HOUR_S / 2)
+    whole_run = quote(short, option(short), WORLD, RULE, NOW_S, STARTS, spare=3.0)
+    assert np.asarray(whole_run.opening)[0] == pytest.approx(3 * 5 * MICROS)
+    longer = quote(JOB, option(), WORLD, replace(RULE, opening_h=1.5), NOW_S, STARTS, spare=3.0)
+    assert np.asarray(longer.opening)[0] == pytest.approx(3 * 22.5 * MICROS)
+
+
 def test_rent_power_and_carbon_are_those_of_the_hours_it_runs() -> None:
     found = priced()
     devices = JOB.demand.devices * 2

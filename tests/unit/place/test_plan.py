@@ -49,6 +49,16 @@ def test_the_cheapest_home_is_taken_and_the_others_are_told_with_their_distance(
     assert "more" in decision.others[0].detail
 
 
+@pytest.mark.parametrize(("devices", "home"), [(1, "b"), (2, "b"), (4, "a")])
+def test_a_node_is_not_booted_for_a_small_workload_while_a_dearer_pool_has_room(devices: int, home: str) -> None:
+    """Of a node with four devices for 1,000 each the rest counts for an hour beside two hours at 1,400."""
+    spec = training(classes=BIG_ONLY, gang=1, duration_s=2 * HOUR)
+    spec = msgspec.structs.replace(spec, demand=msgspec.structs.replace(spec.demand, devices=devices))
+    bootable = msgspec.structs.replace(pool("a", nodes=0), nodes_max=1)
+    world = snapshot((record(spec),), pools=(bootable, pool("b")), tariffs=(tariff("a", 1000), tariff("b", 1400)))
+    assert homes(place(world)) == {"train": home}
+
+
 def test_equal_prices_are_decided_by_carbon() -> None:
     world = snapshot((record(training(classes=BIG_ONLY)),), tariffs=(tariff("a", 1000), tariff("b", 1000)))
     assert homes(place(world)) == {"train": "b"}

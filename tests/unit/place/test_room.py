@@ -39,11 +39,25 @@ def test_members_need_their_devices_on_one_node_each(
     assert (found and found.reason) is reason
 
 
-def test_a_node_is_booted_only_when_those_that_run_do_not_do() -> None:
-    assert not room(4, 2, unbooted=1).boots(Demand(devices=2), 3)
-    assert room(4, 2, unbooted=1).boots(Demand(devices=2), 4)
-    assert not room(1).boots(Demand(compute_milli=500), 2)
-    assert room(1).boots(Demand(compute_milli=500), 3)
+@pytest.mark.parametrize(
+    ("made", "demand", "replicas", "spare"),
+    [
+        (room(4, 2, unbooted=1), Demand(devices=2), 3, None),
+        (room(4, 2, unbooted=1), Demand(devices=2), 4, 2),
+        (room(4, 2, unbooted=2), Demand(devices=3), 2, 1),
+        (room(1, unbooted=2), Demand(devices=3), 2, 2),
+        (room(1, unbooted=2), Demand(devices=4), 2, 0),
+        (room(unbooted=1), Demand(devices=1), 1, 3),
+        (room(1), Demand(compute_milli=500), 2, None),
+        (room(1, unbooted=1), Demand(compute_milli=500), 3, 3.5),
+        (room(unbooted=2), Demand(compute_milli=900), 5, 3.5),
+        (room(unbooted=1), Demand(compute_milli=500), 8, 0.0),
+    ],
+)
+def test_a_node_is_booted_only_when_those_that_run_do_not_do_and_the_rest_of_it_is_spare(
+    made: PoolRoom, demand: Demand, replicas: int, spare: float | None
+) -> None:
+    assert made.spare_booted(demand, replicas) == spare
 
 
 def test_what_was_taken_is_gone_and_the_fullest_node_is_used_up_first() -> None:

@@ -1,7 +1,7 @@
-"""A plain node provisioner for elastic pools, until `scale` decides: boot for pods that wait, remove what idles.
+"""The embedded clusters' own node provisioner for elastic pools: boots for pods that wait, removes what idles.
 
-Looks while there is something to see. It books nodes by counting devices and does not pack; that is
-`scale`'s work, which switches this off (`provision=False`) and calls `scale_pool` instead.
+Looks while there is something to see. It stands where a managed node group does: it counts devices and does not pack.
+Whoever plans nodes (`scale.nodes`) switches it off (`provision=False`) and calls `scale_pool` instead.
 """
 
 from __future__ import annotations

@@ -66,9 +66,11 @@ function headCluster(node, cluster, status) {
 function namePool(node, pool, currency) {
   const price = pool.price_micros === undefined ? "" : ` · ${money(pool.price_micros)} ${currency}/h`;
   const kind = pool.name === pool.class_name ? "" : ` ${pool.class_name}`;
+  const grows = (pool.nodes_max ?? 0) > (pool.nodes ?? 0);
+  const room = grows ? ` · ${pool.nodes ?? 0} of up to ${pool.nodes_max} nodes` : "";
   node.replaceChildren(
     el("div", {}, el("b", {}, pool.name), el("i", {}, kind)),
-    el("span", {}, `${pool.capacity}${price}`),
+    el("span", {}, `${pool.capacity}${price}${room}`),
   );
 }
 
@@ -97,6 +99,8 @@ class Pane {
     this.number = number;
     this.devices = devices;
     this.block = devices.length > MANY ? DENSE : BLOCK;
+    // A pool without nodes has nothing to walk over.
+    this.canvas.tabIndex = devices.length ? 0 : -1;
     this.canvas.setAttribute(
       "aria-label",
       `${pool.name}: ${devices.length} devices, ${deviceCount(pool.used_milli)} in use. Arrow keys walk, Enter explains.`,

@@ -76,7 +76,7 @@ async function prepareDevice(status) {
   const asked = new URLSearchParams(location.search);
   const clusters = byId("cluster");
   clusters.replaceChildren(...status.clusters.map((cluster) => el("option", {}, cluster.name)));
-  if (asked.get("cluster")) clusters.value = asked.get("cluster");
+  clusters.value = asked.get("cluster") ?? status.clusters.find((cluster) => cluster.devices)?.name ?? clusters.value;
   const fill = async () => {
     const found = await readAll(`/v1/devices?limit=5000&cluster=${encodeURIComponent(clusters.value)}`);
     byId("device").replaceChildren(...found.map((device) => el("option", {}, device.id)));
