@@ -30,6 +30,7 @@ from dure.place.bill import (
     rework,
     run_time,
     traffic_price,
+    warm_value,
 )
 from dure.place.candidate import Cycle
 from dure.place.option import Option, options, world_of
@@ -206,6 +207,8 @@ def test_a_warm_pool_saves_the_hours_of_loading_and_a_far_one_misses_its_latency
     devices, load_h = JOB.demand.devices * 2, 100.0 / HOUR_S
     assert warm.warm_saved.tolist() == pytest.approx([devices * load_h * price * MICROS for price in (10, 20)])
     assert priced(chat, home).warm_saved.tolist() == [0.0, 0.0]
+    second = warm_value(home.series.price, 1.0, STARTS, 1.0)
+    assert second.tolist() == pytest.approx([10 * MICROS / HOUR_S, 20 * MICROS / HOUR_S])
 
 
 def test_budgets_are_charged_for_rent_power_and_traffic_alone() -> None:

@@ -135,7 +135,7 @@ def test_an_option_fits_as_long_as_every_hour_of_pool_and_quota_has_its_units(
     free[row, hour, resource] = units
     assert fits(option, need, free, o)
     free[row, hour, resource] = units - 1
-    assert not fits(option, need, free, o)
+    assert fits(option, need, free, o) is False
 
 
 def test_hours_rows_and_resources_that_an_option_does_not_touch_do_not_matter() -> None:

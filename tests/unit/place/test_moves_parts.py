@@ -65,15 +65,17 @@ def test_a_first_look_asks_whether_the_same_work_is_cheaper_by_the_threshold(
     classes = (AcceptedClass("big"), AcceptedClass("small", 0.5), AcceptedClass("useless", 0.0))
     rates = [_Rate("a", "x", class_name, other), _Rate("b", "other", "big", 1000.0), _Rate("b", "big", "big", own)]
     assert _promising(running(classes=classes), rates, RULE) is worth
-    assert not _promising(running(classes=classes), rates[:2], RULE), "what is not known of its home is no reason"
-    assert not _promising(record(training("waits")), rates, RULE)
+    assert _promising(running(classes=classes), rates[:2], RULE) is False, (
+        "what is not known of its home is no reason"
+    )
+    assert _promising(record(training("waits")), rates, RULE) is False
 
 
 def test_a_home_on_a_slower_class_pays_longer_for_the_same_work() -> None:
     classes = (AcceptedClass("small"), AcceptedClass("big", 0.5))
     rates = [_Rate("a", "small", "small", 1699.0), _Rate("b", "big", "big", 1000.0)]
     assert _promising(running(classes=classes), rates, RULE)
-    assert not _promising(running(classes=classes), [rates[0]._replace(micros=1700.0), rates[1]], RULE)
+    assert _promising(running(classes=classes), [rates[0]._replace(micros=1700.0), rates[1]], RULE) is False
 
 
 def test_staying_is_billed_from_now_for_the_work_that_is_left() -> None:
@@ -142,7 +144,7 @@ def test_equal_savings_go_by_name_and_equal_homes_by_carbon_and_name() -> None:
 def test_one_who_is_on_its_way_already_neither_moves_nor_keeps_others_from_it() -> None:
     made = running()
     assert movable(made)
-    assert not movable(with_status(made, incoming=made.status.placement))
+    assert movable(with_status(made, incoming=made.status.placement)) is False
     arriving = with_status(record(training("new", classes=(AcceptedClass("big"),))), moving_to="b/big")
     assert [one.workload for one in moves(world(made, arriving), 5)] == ["fit"]
 
@@ -171,27 +173,27 @@ def leaves(slack_s: float, *, reclaim: float = 0.5, model: str = "chat", **spec:
 def test_the_guard_asks_for_a_load_the_slowest_boot_elsewhere_and_one_more_checkpoint() -> None:
     needed_s = 100.0 + 90.0 + 600.0
     assert leaves(needed_s - 1)
-    assert not leaves(needed_s + 1)
-    assert not leaves(needed_s - 90.0, model="unknown"), "an unknown model loads at once"
+    assert leaves(needed_s + 1) is False
+    assert leaves(needed_s - 90.0, model="unknown") is False, "an unknown model loads at once"
     assert leaves(0.5)
-    assert not leaves(-1.0), "too late by any home"
+    assert leaves(-1.0) is False, "too late by any home"
 
 
 def test_the_guard_is_for_deadlines_on_spot_that_may_be_taken_back() -> None:
     assert leaves(60.0, reclaim=0.1 / (CAREFUL_S / HOUR_S) * 1.01)
-    assert not leaves(60.0, reclaim=0.1 / (CAREFUL_S / HOUR_S) * 0.99)
-    assert not leaves(60.0, type=WorkloadType.SERVING)
+    assert leaves(60.0, reclaim=0.1 / (CAREFUL_S / HOUR_S) * 0.99) is False
+    assert leaves(60.0, type=WorkloadType.SERVING) is False
     job, seen = on_spot(60.0)
     home = job.status.placement
     assert home is not None
-    assert not leaves_spot(replace(job, spec=replace(job.spec, deadline_s=None)), seen, RULE)
-    assert not leaves_spot(with_status(job, placement=replace(home, capacity=Capacity.OWNED)), seen, RULE)
-    assert not leaves_spot(with_status(job, placement=None), seen, RULE)
-    assert not leaves_spot(with_status(job, placement=replace(home, pool="gone")), seen, RULE)
-    assert not leaves_spot(with_status(job, done_s=HOUR_S), seen, RULE), "what is done is time won"
+    assert leaves_spot(replace(job, spec=replace(job.spec, deadline_s=None)), seen, RULE) is False
+    assert leaves_spot(with_status(job, placement=replace(home, capacity=Capacity.OWNED)), seen, RULE) is False
+    assert leaves_spot(with_status(job, placement=None), seen, RULE) is False
+    assert leaves_spot(with_status(job, placement=replace(home, pool="gone")), seen, RULE) is False
+    assert leaves_spot(with_status(job, done_s=HOUR_S), seen, RULE) is False, "what is done is time won"
     fast = replace(job, spec=replace(job.spec, classes=(AcceptedClass("big", 2.0),)))
-    assert not leaves_spot(fast, seen, RULE)
-    assert not leaves_spot(with_status(job, submitted_s=job.status.submitted_s + HOUR_S), seen, RULE)
+    assert leaves_spot(fast, seen, RULE) is False
+    assert leaves_spot(with_status(job, submitted_s=job.status.submitted_s + HOUR_S), seen, RULE) is False
 
 
 def test_a_guarded_one_leaves_for_what_is_not_taken_back_even_if_others_wait_or_it_has_moved_lately() -> None:
