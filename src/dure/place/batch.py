@@ -212,7 +212,7 @@ class _Build:
 
     def _open(self, candidate: Candidate) -> tuple[int, Floats]:
         """From which start on a candidate may be chosen, and what those starts steer by."""
-        if candidate.clash is not None or candidate.quote is None:
+        if candidate.quote is None:
             return 0, _NOTHING
         steer = self.cycle.steer(candidate)
         begin = 1 if candidate.now_clash is not None else 0

@@ -202,5 +202,6 @@ def test_what_ends_beyond_the_horizon_or_runs_elsewhere_gives_nothing_back() -> 
     assert home is not None
     gone = replace(gone, status=replace(gone.status, placement=replace(home, pool="gone")))
     assert not Cycle(snapshot((gone, record(training("waits")))), ()).given_back().any()
-    cycle = Cycle(snapshot(()), ())
+    cycle = Cycle(snapshot((record(training("waits")), gone, running("old", 1.0))), ())
+    assert cycle.given_back()[0, -1, 0] == 2000, "who has nothing to give back does not hide the next one"
     assert cycle.given_back() is cycle.given_back()

@@ -45,7 +45,7 @@ def test_a_rate_is_rent_power_and_carbon_of_the_next_six_hours() -> None:
     paid = _rates(Cycle(replace(seen, tariffs=dollars, rates=Rates(per_unit={"USD": 2.0})), ()))
     assert paid[0].micros == pytest.approx((2 * 1560 + 120) * MICROS)
     given = replace(seen, tariffs=(replace(seen.tariffs[0], owned=None, electricity=None), seen.tariffs[1]))
-    assert _rates(Cycle(given, ()))[0].micros == pytest.approx(120 * MICROS)
+    assert _rates(Cycle(given, ()))[0].micros == pytest.approx(120 * MICROS, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,9 @@ def test_a_home_on_a_slower_class_pays_longer_for_the_same_work() -> None:
     rates = [_Rate("a", "small", "small", 1699.0), _Rate("b", "big", "big", 1000.0)]
     assert _promising(running(classes=classes), rates, RULE)
     assert _promising(running(classes=classes), [rates[0]._replace(micros=1700.0), rates[1]], RULE) is False
+    unnamed = running(classes=(AcceptedClass("small"),))
+    assert _promising(unnamed, [rates[0]._replace(micros=849.0), rates[1]], RULE)
+    assert _promising(unnamed, [rates[0]._replace(micros=850.0), rates[1]], RULE) is False
 
 
 def test_staying_is_billed_from_now_for_the_work_that_is_left() -> None:
@@ -88,6 +91,9 @@ def test_staying_is_billed_from_now_for_the_work_that_is_left() -> None:
         10 * HOUR_S,
         [pytest.approx(10 * 2000 * MICROS)],
     )
+    unnamed = _staying(Cycle(seen, ()), running(classes=(AcceptedClass("small"),)))
+    assert unnamed is not None
+    assert unnamed.run_s == 40 * HOUR_S, "a class that it does not name runs at the speed of the estimate"
     assert _staying(Cycle(seen, ()), record(training("waits"))) is None
     assert _staying(Cycle(seen, ()), running(where="gone")) is None
     away = replace(seen, clusters=(seen.clusters[0], replace(seen.clusters[1], reachable=False)))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dure.model.accelerator import ShareMode
 from dure.model.decision import Decision, Hold, Reclaim
+from dure.model.demand import Demand
 from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
@@ -199,6 +200,14 @@ def test_a_claimant_takes_back_no_more_than_what_its_quota_leaves_it() -> None:
     )
     world = full(*(running(f"v{n}") for n in range(4)), other_class)
     assert told(NO_ROOM, world=world) == [], "it could not run there"
+
+
+def test_nothing_is_borrowed_where_nothing_is_known_to_be_held() -> None:
+    unseen = msgspec.structs.replace(full(running("v0"), claim(devices=1)), usage=())
+    none_own = msgspec.structs.replace(unseen, tenants=(LENDER, Tenant("vision", quota={"big": 0})))
+    assert told(NO_ROOM, world=none_own) == []
+    with_shares = running("v0", demand=Demand(compute_milli=1))
+    assert told(NO_ROOM, world=msgspec.structs.replace(none_own, records=(with_shares, none_own.records[1]))) == []
 
 
 def test_a_gang_leaves_whole_and_only_if_all_of_it_was_borrowed() -> None:
