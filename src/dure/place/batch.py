@@ -19,7 +19,7 @@ from dure.model.workload import WorkloadRecord
 from dure.place.bill import drain_of
 from dure.place.candidate import Candidate, Cycle, device_need
 from dure.place.fairness import Claim, fair_order, lendable
-from dure.place.instance import Bools, Floats, Instance, Ints, Longs, instance
+from dure.place.instance import NONE, Bools, Floats, Instance, Ints, Longs, instance
 
 # Larger than any pool, small enough that sums stay in 32 bits.
 UNLIMITED = 2**30
@@ -212,7 +212,7 @@ class _Build:
 
     def _open(self, candidate: Candidate) -> tuple[int, Floats]:
         """From which start on a candidate may be chosen, and what those starts steer by."""
-        if candidate.clash is not None or candidate.quote is None:
+        if candidate.quote is None:
             return 0, _NOTHING
         steer = self.cycle.steer(candidate)
         begin = 1 if candidate.now_clash is not None else 0
@@ -248,7 +248,7 @@ class _Build:
     def _quota(self, record: WorkloadRecord, class_name: str) -> int:
         key = (record.spec.tenant, class_name)
         if self.cycle.tenant(key[0]).quota.get(class_name) is None:
-            return -1
+            return NONE
         return self.quotas.setdefault(key, len(self.rows) + len(self.quotas))
 
     def _capacity(self) -> Ints:
@@ -294,7 +294,7 @@ class _Build:
         left = np.empty((len(limited), 2))
         for name, index in number.items():
             left[index] = self._left(name)
-        return np.array([number.get(record.spec.tenant, -1) for record in self.records], np.int32), left
+        return np.array([number.get(record.spec.tenant, NONE) for record in self.records], np.int32), left
 
     def _left(self, tenant: str) -> Floats:
         """Money and grams that the tenant may still take."""

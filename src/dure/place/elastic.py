@@ -18,6 +18,7 @@ import numpy.typing as npt
 from dure.place.instance import Floats
 
 _ROUNDS = 60
+_NOTHING = -1
 Whole = npt.NDArray[np.int64]
 
 
@@ -34,7 +35,7 @@ class Wish(msgspec.Struct, frozen=True):
 
     choices: tuple[Choice, ...]
     weight: float = 1.0
-    least: int = -1
+    least: int = _NOTHING
 
 
 def shares(wishes: Sequence[Wish], capacity: Sequence[int], fairness: float = 0.5) -> tuple[int, ...]:
@@ -96,7 +97,7 @@ class _Table:
             if np.isfinite(self.value[job, other]) and self.kind[job, other] == kind and self.need[job, other] < need
         ]
         steps = [((value - self.value[job, other]) / (need - self.need[job, other]), other) for other in below]
-        steps.append((value / need, -1))
+        steps.append((value / need, _NOTHING))
         loss, other = min(steps)
         # One that holds its least goes down only when nobody else can.
         return job, other, (at == self.least[job], float(loss), job)
@@ -126,7 +127,7 @@ class _Table:
     def _at(self, price: Floats) -> Whole:
         net = self.value - price[self.kind] * self.need
         best = net.argmax(axis=1)
-        return np.where(net[self.jobs, best] > 0, best, -1)
+        return np.where(net[self.jobs, best] > 0, best, _NOTHING)
 
     def _used(self, chosen: Whole) -> Whole:
         taken = chosen >= 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dure.place.instance import Floats, Instance, Longs
+from dure.place.instance import HELD, Floats, Instance, Longs
 from dure.place.kernels import affords, book, fits
 
 
@@ -22,7 +22,7 @@ def regret_order(inst: Instance, steer: Floats) -> Longs:
 
 def insert_in_order(inst: Instance, steer: Floats, order: Longs) -> Longs:
     """Give each job of `order` its cheapest option that still fits; -1 where none does."""
-    choice = np.full(inst.jobs, -1, np.int64)
+    choice = np.full(inst.jobs, HELD, np.int64)
     free = inst.capacity.copy()
     left = inst.left.copy()
     _insert(inst.first, inst.option, steer, inst.hold, inst.need, inst.ledger, inst.drain, order, choice, free, left)
@@ -34,7 +34,7 @@ def _regrets(first, option, steer, hold):  # type: ignore[no-untyped-def]
     jobs = len(hold)
     regret = np.zeros(jobs)
     for j in range(jobs):
-        best, at = hold[j], -1
+        best, at = hold[j], HELD
         for o in range(first[j], first[j + 1]):
             if steer[o] < best:
                 best, at = steer[o], o
@@ -52,7 +52,7 @@ def _regrets(first, option, steer, hold):  # type: ignore[no-untyped-def]
 @njit(cache=True)
 def _insert(first, option, steer, hold, need, ledger, drain, order, choice, free, left):  # type: ignore[no-untyped-def]
     for j in order:
-        best, at = hold[j], -1
+        best, at = hold[j], HELD
         for o in range(first[j], first[j + 1]):
             if steer[o] < best and fits(option, need, free, o) and affords(ledger, drain, left, j, o):
                 best, at = steer[o], o

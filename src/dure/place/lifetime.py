@@ -29,6 +29,7 @@ _PRIOR = 1.0 - _SURVIVING[1:] / _SURVIVING[:-1]
 _BATCH = 8
 _MOST_ALIKE = 1.0
 _LEAST = 1e-9
+_NO_GROUP = -1
 
 
 class Past(NamedTuple):
@@ -72,7 +73,7 @@ def sampled(tables: LifeTables, group: int, used: Floats, chance: Floats, factor
 
 def _placed(seen: Sequence[Past], number: dict[str, int]) -> tuple[Longs, Longs]:
     """The row (-1 for none) and the bin of each."""
-    rows = np.array([number.get(one.group, -1) for one in seen], np.int64)
+    rows = np.array([number.get(one.group, _NO_GROUP) for one in seen], np.int64)
     ratios = np.array([one.ratio for one in seen], np.float64)
     bins = ((np.log(np.maximum(ratios, _LEAST)) - _FIRST) / _WIDTH).astype(np.int64)
     return rows, np.clip(bins, 0, _BINS - 1)

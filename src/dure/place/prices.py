@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numba import njit
 
-from dure.place.instance import Floats, Instance
+from dure.place.instance import HELD, Floats, Instance
 from dure.place.solver import Ascent
 
 DEFAULT = Ascent()
@@ -77,7 +77,7 @@ def _relaxed(first, option, cost, hold, need, running, edge):  # type: ignore[no
     value = 0.0
     edge[:] = 0
     for j in range(len(hold)):
-        best, at = hold[j], -1
+        best, at = hold[j], HELD
         for o in range(first[j], first[j + 1]):
             if cost[o] < best:  # prices are never negative, so a dearer bare cost cannot win
                 priced = cost[o] + _rent(option, need, running, o)

@@ -17,6 +17,8 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
+# No pool, nobody.
+_NONE = -1
 # With fewer starts than this in all samples loading the compiler takes longer than the work.
 _WORTH_COMPILING = 20_000
 
@@ -55,9 +57,9 @@ def _one(ends, order, held, where, lasts, need, pools, free, now_s, strict, star
 
     Where anybody may pass, those who wait found no room before; so only the pool that was given back can have some.
     """
-    home = np.full(len(lasts), -1, np.int64)
-    started = [(np.inf, -1)]
-    first, following, at_s, back = 0, 0, now_s, -1
+    home = np.full(len(lasts), _NONE, np.int64)
+    started = [(np.inf, _NONE)]
+    first, following, at_s, back = 0, 0, now_s, _NONE
     left, least = len(lasts), need.min() if len(need) else 0
     while left:
         while home[first] >= 0:

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numba import njit
 
-from dure.place.instance import Floats, Instance, Longs
+from dure.place.instance import HELD, NONE, Floats, Instance, Longs
 from dure.place.kernels import affords, book, draw, fits
 from dure.place.solver import Search
 
@@ -80,7 +80,7 @@ def _put(option, need, ledger, drain, choice, free, left, head, after, before, l
     row, start = option[o, 0], option[o, 2]
     old = head[row, start]
     after[j - lo] = old
-    before[j - lo] = -1
+    before[j - lo] = NONE
     if old >= 0:
         before[old - lo] = j
     head[row, start] = j
@@ -91,7 +91,7 @@ def _pull(option, need, ledger, drain, choice, free, left, head, after, before, 
     """Take job `j` out of its option and off the list."""
     o = choice[j]
     book(option, need, ledger, drain, free, left, j, o, -1)
-    choice[j] = -1
+    choice[j] = HELD
     a, b = after[j - lo], before[j - lo]
     if b >= 0:
         after[b - lo] = a
@@ -109,13 +109,13 @@ def _blocked_hour(option, need, free, o):  # type: ignore[no-untyped-def]
         for k in range(need.shape[1]):
             if free[row, h, k] < need[n, k]:
                 return h
-    return -1
+    return NONE
 
 
 @njit(cache=True, inline="always")
 def _occupant(option, choice, head, after, lo, row, hour, longest, dice):  # type: ignore[no-untyped-def]
     """A job of the block that runs on `row` at `hour`, each with the same chance; -1 when there is none."""
-    seen, found = 0, -1
+    seen, found = 0, NONE
     for start in range(max(0, hour - longest + 1), hour + 1):
         j = head[row, start]
         while j >= 0:
@@ -136,7 +136,7 @@ def _seed_job(first, rank, choice, lo, hi, dice):  # type: ignore[no-untyped-def
         j = lo + (dice >> 8) % (hi - lo)
         if first[j] < first[j + 1] and (choice[j] < 0 or rank[choice[j]] > 0):
             return j, dice
-    return -1, dice
+    return NONE, dice
 
 
 @njit(cache=True, inline="always")
@@ -191,7 +191,7 @@ def _cheapest_fitting(  # type: ignore[no-untyped-def]
             dice = draw(dice)
             if (dice >> 8) & 0xFFFF >= blink:
                 return o, dice
-    return -1, dice
+    return HELD, dice
 
 
 @njit(cache=True)
@@ -235,8 +235,8 @@ def _anneal(problem, orders, choice, free, left, lo, hi, longest, rounds, eject,
     first, option, cost, hold, need, ledger, drain = problem
     by_cost, rank, by_priced, priced_rank = orders
     hot, cold, priced, blink = chances
-    head = np.full((free.shape[0], free.shape[1]), -1, np.int64)
-    after, before = np.full(hi - lo, -1, np.int64), np.full(hi - lo, -1, np.int64)
+    head = np.full((free.shape[0], free.shape[1]), NONE, np.int64)
+    after, before = np.full(hi - lo, NONE, np.int64), np.full(hi - lo, NONE, np.int64)
     _book_all(option, need, ledger, drain, choice, free, left, lo, hi, -1)
     for j in range(lo, hi):
         if choice[j] >= 0:

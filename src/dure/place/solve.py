@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from dure.place.exact import solve_exact
-from dure.place.instance import Instance, Longs, alone, instance, spread, total
+from dure.place.instance import HELD, Instance, Longs, alone, instance, spread, total
 from dure.place.plain import plain_insert, plain_regret_order, plain_settle
 from dure.place.solver import PLAIN_OPTIONS, Method, Solver
 
@@ -103,16 +103,16 @@ def _rolled(inst: Instance, choice: Longs, solver: Solver, go_on: Callable[[], b
             break
         part = _window(inst, choice, lo, hi)
         offset = inst.first[lo]
-        start = np.where(choice[lo:hi] >= 0, choice[lo:hi] - offset, -1)
+        start = np.where(choice[lo:hi] >= 0, choice[lo:hi] - offset, HELD)
         found = solve_exact(part, solver.limits, start).choice
-        choice[lo:hi] = np.where(found >= 0, found + offset, -1)
+        choice[lo:hi] = np.where(found >= 0, found + offset, HELD)
     return choice
 
 
 def _window(inst: Instance, choice: Longs, lo: int, hi: int) -> Instance:
     """Jobs lo..hi alone, with what all others leave."""
     others = choice.copy()
-    others[lo:hi] = -1
+    others[lo:hi] = HELD
     left = inst.left.copy()
     for j in np.flatnonzero((others >= 0) & (inst.ledger >= 0)):
         left[inst.ledger[j]] -= inst.drain[others[j]]

@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
 from dure.model.cluster import ClusterInfo
 from dure.model.money import Rates
 from dure.model.tariff import Capacity, Weekly
 from dure.model.units import MICROS
 from dure.model.weights import Weights
-from dure.model.workload import AcceptedClass, Slo, Workload, WorkloadType
+from dure.model.workload import AcceptedClass, Placement, Slo, Workload, WorkloadRecord, WorkloadType
 from dure.place.bill import (
     Quote,
     charged,
     data_value,
     deadline_risk,
+    device_count,
     drain_of,
     latency_misses,
     lateness,
@@ -28,11 +30,12 @@ from dure.place.bill import (
     rework,
     run_time,
     traffic_price,
+    warm_value,
 )
 from dure.place.candidate import Cycle
 from dure.place.option import Option, options, world_of
 from dure.place.settings import PlaceSettings
-from dure.place.spread import share_of, spread
+from dure.place.spread import held_on_spot, share_of, spread
 from tests.fixtures.small_world import CATALOGUE, GIB, training
 from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
 
@@ -219,6 +222,8 @@ def test_a_warm_pool_saves_the_hours_of_loading_and_a_far_one_misses_its_latency
     devices, load_h = JOB.demand.devices * 2, 100.0 / HOUR_S
     assert warm.warm_saved.tolist() == pytest.approx([devices * load_h * price * MICROS for price in (10, 20)])
     assert priced(chat, home).warm_saved.tolist() == [0.0, 0.0]
+    second = warm_value(home.series.price, 1.0, STARTS, 1.0)
+    assert second.tolist() == pytest.approx([10 * MICROS / HOUR_S, 20 * MICROS / HOUR_S])
 
 
 def test_budgets_are_charged_for_rent_power_and_traffic_alone() -> None:
@@ -261,3 +266,115 @@ def test_the_price_of_a_long_slow_run_is_that_of_all_its_hours() -> None:
     [found] = Cycle(world, (job,)).candidates(job)
     assert found.quote is not None
     assert float(found.quote.direct[0]) == pytest.approx((48 * 1 + 12 * 10) * MICROS)
+
+
+def test_a_bill_in_another_currency_is_that_in_the_own_one_times_the_rate_but_for_carbon_and_traffic() -> None:
+    """Late, on spot, warm, with its data there: no term is nothing."""
+    job = replace(
+        JOB, model="chat", deadline_s=HOUR_S, dataset="images", dataset_mib=2 * GIB, slo=Slo(latency_p95_ms=100.0)
+    )
+    home = spot(0.5)
+    home = replace(
+        home,
+        cluster=replace(home.cluster, metered_micros_per_gib=1000, datasets=("images",), latency_ms=20.0),
+        pool=replace(home.pool, warm={"chat": 1}),
+        tariff=replace(home.tariff, egress_micros_per_gib=1000),
+    )
+    dollars = replace(WORLD, rates=Rates(per_unit={"USD": 4.0}))
+    foreign = replace(home, tariff=replace(home.tariff, currency="USD"))
+    own = quote(job, home, WORLD, RULE, NOW_S, STARTS)
+    paid = quote(job, foreign, dollars, RULE, NOW_S, STARTS)
+    for term in ("direct", "energy", "sla", "rework", "warm_saved"):
+        assert getattr(own, term).min() > 0
+        assert getattr(paid, term).tolist() == pytest.approx((4 * getattr(own, term)).tolist())
+    assert (own.data_saved, paid.data_saved) == (2000, 8000)
+    assert paid.traffic == own.traffic == 0, "weights and data are there"
+    assert paid.carbon.tolist() == own.carbon.tolist()
+    assert move_price(job, replace(foreign, cluster=option().cluster), HOUR_S, dollars.rates) == 4 * move_price(
+        job, replace(home, cluster=option().cluster), HOUR_S, Rates()
+    )
+
+
+def test_a_second_late_costs_its_part_of_the_price_times_the_factor() -> None:
+    """Two hours that end an hour late in the middle case, and their quantiles around it."""
+    late = priced(replace(JOB, deadline_s=HOUR_S))
+    per_s = RULE.late_hour_factor * late.direct / (2 * HOUR_S)
+    expected = [0.3 * 0.6 + 0.4 * 1.0 + 0.3 * 1.6, 0.3 * 1.6 + 0.4 * 2.0 + 0.3 * 2.6]
+    assert late.sla.tolist() == pytest.approx((per_s * HOUR_S * np.array(expected)).tolist())
+
+
+def test_a_run_of_no_time_at_all_is_priced_as_one_second() -> None:
+    nothing = priced(replace(JOB, duration_s=0.0))
+    assert nothing.run_s == 1.0
+    assert nothing.direct.tolist() == pytest.approx([2 * 10 * MICROS / HOUR_S, 2 * 20 * MICROS / HOUR_S])
+
+
+def test_later_starts_are_charged_for_the_wait_and_the_doubt_in_the_forecast() -> None:
+    found, weights = priced(), Weights()
+    plain = replace(RULE, wait_charge_per_day=0.0, forecast_margin_per_day=0.0)
+    waits = found.steer(weights, 1.0, RULE, NOW_S) - found.steer(weights, 1.0, plain, NOW_S)
+    per_day = RULE.wait_charge_per_day + RULE.forecast_margin_per_day
+    assert waits.tolist() == pytest.approx([0.0, per_day / 24 * float(found.direct[1] + found.energy[1])])
+    past = found.steer(weights, 1.0, RULE, NOW_S + 9 * HOUR_S) - found.steer(weights, 1.0, plain, NOW_S + 9 * HOUR_S)
+    assert past.tolist() == [0.0, 0.0]
+
+
+def test_weights_and_congestion_turn_the_choice_by_their_distance_from_one() -> None:
+    found = replace(priced(), sla=np.array([5.0, 6.0]), warm_saved=np.array([3.0, 4.0]), data_saved=2)
+    plain = found.steer(Weights(), 1.0, RULE, NOW_S)
+    assert (found.steer(Weights(slo=3.0), 1.0, RULE, NOW_S) - plain).tolist() == pytest.approx([10.0, 12.0], abs=1e-6)
+    near = found.steer(Weights(locality=2.0), 1.0, RULE, NOW_S) - plain
+    assert near.tolist() == pytest.approx([-5.0, -6.0], abs=1e-6)
+    dear = found.steer(Weights(), np.array([1.5, 0.9]), RULE, NOW_S) - plain
+    assert dear.tolist() == pytest.approx([0.5 * found.direct[0], -0.1 * found.direct[1]])
+
+
+def test_a_home_without_a_price_costs_nothing_but_its_carbon() -> None:
+    home = option()
+    free = replace(home, series=replace(home.series, price=None, electricity=None))
+    found = priced(replace(JOB, model="chat"), replace(free, pool=replace(home.pool, warm={"chat": 1})))
+    assert [found.direct.tolist(), found.energy.tolist(), found.warm_saved.tolist()] == [[0.0, 0.0]] * 3
+    assert found.carbon.min() > 0
+    unpriced = replace(free, tariff=replace(free.tariff, owned=None))
+    assert move_price(JOB, unpriced, HOUR_S, Rates()) == 0
+
+
+def test_devices_are_counted_in_shares_and_all_replicas() -> None:
+    assert device_count(replace(JOB, demand=replace(JOB.demand, devices=0, compute_milli=250)), 3) == 0.75
+    assert device_count(JOB, 2) == 2.0
+    assert traffic_price(replace(JOB, model="m"), option(), GIB) == 0, "a line that is not metered"
+
+
+def test_a_refund_is_no_budget() -> None:
+    assert charged(Bill(direct=-5, energy=2)) == 0
+    found = replace(priced(), direct=np.array([-5.0, 7.4]), energy=np.array([2.0, 0.6]))
+    assert drain_of(found)[:, 0].tolist() == [0.0, 8.0]
+
+
+def test_spot_devices_are_counted_by_tenant_and_pool() -> None:
+    def placed(name: str, tenant: str, cluster: str, capacity: Capacity, replicas: int = 1) -> WorkloadRecord:
+        made = record(replace(training(name, devices=2), tenant=tenant))
+        home = Placement(name, 1, cluster, "p", "big", ShareMode.EXCLUSIVE, capacity, replicas, NOW_S)
+        return replace(made, status=replace(made.status, placement=home))
+
+    held = held_on_spot(
+        [
+            placed("one", "t", "a", Capacity.SPOT),
+            placed("two", "t", "a", Capacity.SPOT, replicas=2),
+            placed("three", "t", "b", Capacity.SPOT),
+            placed("four", "t", "a", Capacity.OWNED),
+            placed("five", "u", "a", Capacity.SPOT),
+            record(training("waits")),
+        ]
+    )
+    assert held == {"t": {("a", "p"): 6000, ("b", "p"): 2000}, "u": {("a", "p"): 2000}}
+
+
+def test_every_pool_with_a_cluster_and_a_tariff_is_a_home_in_the_order_of_its_name() -> None:
+    pools = (pool("b"), pool("a", name="z"), pool("a"), pool("c"), pool("d"))
+    world = snapshot((), pools=pools, tariffs=tuple(tariff(name, 1) for name in "abc"))
+    world = replace(world, clusters=tuple(one for one in world.clusters if one.name != "c"))
+    assert [(one.pool.cluster, one.pool.name) for one in world_of(world, 4).homes] == [("a", "big"), ("b", "big")]
+    grids = (carbon("a", (100.0, None, 300.0)), carbon("b", None), carbon("c", 150.0))
+    assert {one.unknown_g_per_kwh for one in world_of(replace(world, carbon=grids), 4).homes} == {200.0}
+    assert {one.unknown_g_per_kwh for one in world_of(replace(world, carbon=()), 4).homes} == {820.0}

@@ -8,11 +8,15 @@ from msgspec.structs import replace
 from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
 from dure.model.demand import Demand
+from dure.model.policy import Policy, Verb
+from dure.model.reason import Reason, Verdict
 from dure.model.tariff import Capacity
+from dure.model.tenant import Budget, Tenant
 from dure.model.workload import AcceptedClass, Phase, Placement, WorkloadRecord, WorkloadType
-from dure.place.candidate import Candidate, Cycle, device_need, expected_end, resources
+from dure.place.candidate import Candidate, Cycle, _longest_h, device_need, expected_end, resources
+from dure.place.settings import PlaceSettings
 from tests.fixtures.small_world import GIB, fraction, training
-from tests.unit.place.worlds import NOW_S, record, snapshot
+from tests.unit.place.worlds import NOW_S, pool, record, snapshot, tariff
 
 HOUR_S = 3600.0
 SMALL = (AcceptedClass("big"), AcceptedClass("small", 0.5))
@@ -88,3 +92,116 @@ def test_what_was_given_away_is_taken_from_room_quota_and_budget() -> None:
     assert (room.free_milli, room.host(0), room.host(1)) == (0, 64_000 - 2 * 1000, 512 * GIB - 2 * GIB)
     assert cycle.now_clash(job, found) is not None
     assert cycle.now_clash(job, home_of(job, "b/big")[1]) is None
+
+
+@pytest.mark.parametrize(
+    ("hours", "speeds", "reach"),
+    [
+        ((), (), 26),
+        ((3.0,), (1.0,), 26),
+        ((30.0, 2.0), (0.5, 1.0), 62),
+        ((30.5,), (1.0,), 33),
+        ((30.0,), (0.0,), 32),
+        ((9000.0,), (1.0,), 24 * 31),
+    ],
+)
+def test_series_reach_to_the_end_of_the_longest_run_within_a_month(
+    hours: tuple[float, ...], speeds: tuple[float, ...], reach: int
+) -> None:
+    classes = tuple(AcceptedClass(f"c{at}", speed) for at, speed in enumerate(speeds))
+    jobs = tuple(
+        record(training(f"w{at}", duration_s=long * HOUR_S, classes=classes)) for at, long in enumerate(hours)
+    )
+    assert _longest_h(jobs) == reach
+
+
+def test_what_a_home_steers_by_is_worked_out_once() -> None:
+    cycle, found = home_of(record(training("job")))
+    assert cycle.steer(found) is cycle.steer(found)
+    twin = replace(found)
+    assert cycle.steer(twin) is not cycle.steer(found)
+    assert cycle.steer(twin).tolist() == cycle.steer(found).tolist()
+    assert (found.where, found.crowd) == ("a/big", "a/big")
+    assert replace(found, quote=None).bill(0) == Bill()
+
+
+def test_a_full_pool_is_not_priced_unless_all_bills_are_wanted_or_it_may_wait() -> None:
+    full = replace(pool("a"), free_whole=(0,), free_milli=0)
+    job, waits = record(training("job")), record(training("waits"), deadline_s=99 * HOUR_S)
+    for one, all_bills, priced in ((job, False, False), (job, True, True), (waits, False, True)):
+        [found] = Cycle(snapshot((one,), pools=(full,)), (one,), all_bills=all_bills).candidates(one)
+        assert (found.quote is not None) is priced
+        clash = found.now_clash if priced else found.clash
+        assert clash is not None
+        assert clash.reason is Reason.NO_CAPACITY
+    serving = replace(waits, spec=replace(waits.spec, type=WorkloadType.SERVING))
+    [found] = Cycle(snapshot((serving,), pools=(full,)), (serving,)).candidates(serving)
+    assert found.quote is None, "who serves does not wait for an hour"
+
+
+def test_a_node_that_has_to_boot_puts_off_the_first_start() -> None:
+    grows = replace(pool("a"), free_whole=(0,), free_milli=0, nodes_max=2, boot_s=5400.0)
+    job = record(training("job", duration_s=HOUR_S), deadline_s=1.3 * HOUR_S + 3 * HOUR_S)
+    [found] = Cycle(snapshot((job,), pools=(grows,)), (job,)).candidates(job)
+    assert found.quote is not None
+    assert ((found.quote.starts - NOW_S) / HOUR_S).tolist() == [1.5, 2.0, 3.0]
+    assert found.option.start_s == NOW_S + 5400.0
+    assert found.now_clash is None
+
+
+def test_work_that_is_done_is_not_priced_again() -> None:
+    job = record(training("job", duration_s=4 * HOUR_S))
+    half = replace(job, status=replace(job.status, done_s=3 * HOUR_S))
+    whole, rest = home_of(job)[1].bill(0), home_of(half)[1].bill(0)
+    assert rest.direct == pytest.approx(whole.direct / 4)
+
+
+def test_spot_is_ruled_out_by_the_policy_and_dearer_where_the_tenant_has_all_of_its_own() -> None:
+    spot = replace(pool("a"), capacity=Capacity.SPOT)
+    price = replace(tariff("a", 1000), spot=tariff("a", 1000).owned, reclaim_per_hour=0.1)
+    job, there = record(training("job", duration_s=10 * HOUR_S)), running("old", 99.0)
+    home = there.status.placement
+    assert home is not None
+    there = replace(there, status=replace(there.status, placement=replace(home, capacity=Capacity.SPOT)))
+
+    def found(*records: WorkloadRecord, **settings: bool) -> Candidate:
+        world = snapshot((job, *records), pools=(spot,), tariffs=(price,))
+        world = replace(world, policies=(Policy("p", Verb.PLACE, settings=dict(settings)),))
+        return Cycle(world, (job,)).candidates(job)[0]
+
+    assert found(there).bill(0).rework == pytest.approx(2 * found().bill(0).rework)
+    refused = found(spot=False)
+    assert refused.clash is not None
+    assert (refused.clash.reason, refused.clash.found) == (Reason.POLICY_FORBIDS, "a/big is spot")
+
+
+def test_quota_is_told_before_room_and_room_before_budget() -> None:
+    job = record(training("job", devices=2))
+    strict = Tenant("vision", quota={"big": 1}, borrow=False, budget=Budget(money_micros=0))
+    full = replace(pool("a"), free_whole=(0,), free_milli=0)
+    for tenant, home, reason in (
+        (strict, full, Reason.QUOTA_EXCEEDED),
+        (replace(strict, quota={}), full, Reason.NO_CAPACITY),
+        (replace(strict, quota={}), pool("a"), Reason.BUDGET_EXCEEDED),
+        (Tenant("vision"), pool("a"), None),
+    ):
+        cycle = Cycle(snapshot((job,), pools=(home,), tenants=(tenant,)), (job,), all_bills=True)
+        [found] = cycle.candidates(job)
+        assert (found.now_clash and found.now_clash.reason) is reason
+    barred = replace(found, barred=Verdict("a/big", Reason.POLICY_FORBIDS))
+    assert cycle.now_clash(job, barred) is barred.barred
+
+
+def test_what_ends_beyond_the_horizon_or_runs_elsewhere_gives_nothing_back() -> None:
+    slow = PlaceSettings().duration_high
+    for hours, back in ((34.0 / slow, 2000), (35.0 / slow + 0.01, 0)):
+        cycle = Cycle(snapshot((running("old", hours),)), ())
+        assert cycle.given_back()[0, -1, 0] == back
+    gone = running("old", 1.0)
+    home = gone.status.placement
+    assert home is not None
+    gone = replace(gone, status=replace(gone.status, placement=replace(home, pool="gone")))
+    assert not Cycle(snapshot((gone, record(training("waits")))), ()).given_back().any()
+    cycle = Cycle(snapshot((record(training("waits")), gone, running("old", 1.0))), ())
+    assert cycle.given_back()[0, -1, 0] == 2000, "who has nothing to give back does not hide the next one"
+    assert cycle.given_back() is cycle.given_back()

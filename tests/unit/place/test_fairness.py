@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dure.model.tenant import Tenant, TenantUsage
 from dure.place.fairness import Claim, dominant_share, fair_order, lendable
 
@@ -53,3 +55,25 @@ def test_a_borrower_may_hold_what_the_owners_do_not_want() -> None:
     assert lendable(own, "h100", [(other, 99_000)], 7_000) == 2_000, "its own quota stays its own"
     assert lendable(Tenant("a", quota={"h100": 2}, borrow=False), "h100", [], 10_000) == 2_000
     assert lendable(own, "t4", [], 10_000) is None
+
+
+def test_what_was_let_in_counts_at_once_against_the_next_of_the_same_tenant() -> None:
+    claims = [
+        claim(0, "a", milli=3000),
+        claim(1, "a"),
+        claim(2, "b", submitted_s=5.0),
+        claim(3, "b", submitted_s=6.0),
+    ]
+    assert order(*claims) == [0, 2, 3, 1], "b holds less than three devices after one and after two"
+    own = (Tenant("a", quota={"h100": 1}), Tenant("b"))
+    assert order(claim(0, "a"), claim(1, "a"), claim(2, "b", submitted_s=9.0), tenants=own) == [0, 2, 1]
+
+
+def test_of_equal_shares_the_older_claim_goes_first_and_then_the_name() -> None:
+    assert order(claim(0, "b", submitted_s=1.0), claim(1, "a", submitted_s=2.0)) == [0, 1]
+    assert order(claim(1, "a"), claim(0, "b")) == [0, 1]
+
+
+def test_a_weight_of_nothing_is_the_last_in_turn() -> None:
+    assert dominant_share({"h100": 1000}, 0.0, TOTAL) == pytest.approx(1e8)
+    assert dominant_share({"h100": 1000, "none": 5}, 1.0, {**TOTAL, "none": 0}) == 0.1

@@ -166,3 +166,39 @@ def test_a_pool_of_a_class_that_the_workload_does_not_name_is_no_home() -> None:
     clash = static_clash(other, found, other.demand, WORLD)
     assert clash is not None
     assert clash.reason is Reason.CLASS_NOT_ACCEPTED
+
+
+def test_a_quota_counts_all_replicas_and_shares_of_devices() -> None:
+    strict = Tenant("t", quota={"big": 2}, borrow=False)
+    three = replace(option(), replicas=3)
+    assert quota_clash(three, Demand(compute_milli=666), strict, TenantUsage("t")) is None
+    found = quota_clash(three, Demand(compute_milli=667), strict, TenantUsage("t"))
+    assert found is not None
+    assert (found.wanted, found.found) == ("2.001 big", "tenant t holds 0 of its quota of 2")
+    other = TenantUsage("t", {"small": 9000})
+    assert quota_clash(option(), Demand(devices=2), strict, other) is None
+
+
+def test_refusals_are_told_in_cores_gibibytes_and_kilograms() -> None:
+    small = option(home={"largest_cpu_milli": 1500, "largest_host_memory_mib": 3 * GIB})
+    found = static_clash(JOB, small, Demand(devices=1, cpu_milli=1501), WORLD)
+    assert found is not None
+    assert found.sentence == "needs 1.501 cores, the freest node of a/big has 1.5"
+    memory = static_clash(JOB, small, Demand(devices=1, cpu_milli=1500, host_memory_mib=4 * GIB), WORLD)
+    assert memory is not None
+    assert memory.found == "the freest node of a/big has 3 GiB"
+    unknown = option(home={"largest_cpu_milli": 0, "largest_host_memory_mib": 0})
+    assert static_clash(JOB, unknown, Demand(devices=1, cpu_milli=9, host_memory_mib=9), WORLD) is None
+    spent = TenantUsage("t", {}, spent_micros=90, carbon_g=9000.0)
+    over = Tenant("t", budget=Budget(money_micros=80, carbon_g=5000.0))
+    money = budget_clash(option(), over, spent, Bill(direct=1))
+    assert money is not None
+    assert "has 0 of" in money.found
+    carbon = budget_clash(option(), replace(over, budget=Budget(carbon_g=5000.0)), spent, Bill(carbon_g=1500.0))
+    assert carbon is not None
+    assert (carbon.wanted, carbon.found) == ("1.5 kg CO2", "tenant t has 0.0 of 5.0 kg left this month")
+
+
+def test_how_long_ago_a_cluster_was_seen_is_told() -> None:
+    found = refusal(cluster={"observed_s": NOW_S - STALE_S - 1})
+    assert found == (Reason.STALE_FIGURES, "needs figures of the last 300 s, a was last seen 301 s ago")

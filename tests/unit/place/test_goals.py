@@ -9,12 +9,16 @@ from dure.files import InvalidFile, read_text
 from dure.model.cluster import ClusterInfo
 from dure.model.decision import Hold, Place
 from dure.model.errors import InvalidInput
+from dure.model.money import Rates
 from dure.model.policy import Goal, Policy, Term, Verb
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity, Weekly
 from dure.model.units import HOUR_S, MICROS
 from dure.model.workload import AcceptedClass, Phase, Workload, WorkloadRecord, WorkloadStatus, WorkloadType
 from dure.place import place
+from dure.place.candidate import Cycle
+from dure.place.goals import aimed, clean_starts, goals_for
+from dure.place.settings import PlaceSettings
 from dure.plane.policies import checked
 from dure.watch.ledger import Meter, accrue
 from tests.fixtures.small_world import service, training
@@ -197,3 +201,63 @@ def test_traffic_is_charged_once() -> None:
     later = replace(running, status=replace(status, billed_until_s=NOW_S + 60))
     later_quiet = replace(quiet, status=replace(quiet.status, billed_until_s=NOW_S + 60))
     assert accrue(later, meter, NOW_S + 120) == accrue(later_quiet, meter, NOW_S + 120)
+
+
+def test_the_dirtiest_grid_that_is_allowed_is_allowed_and_of_two_limits_the_stricter_holds() -> None:
+    clean = replace(TRAIN, regions=("b-*",))
+    assert home(world(Goal(max_g_per_kwh=100.1), spec=clean)) == "b"
+    assert home(world(Goal(max_g_per_kwh=99.9), spec=clean)) == ""
+    strict, loose = Goal(max_g_per_kwh=99.9), Goal(max_g_per_kwh=500.0)
+    for goals in ((strict, loose), (loose, strict)):
+        told = why(world(*goals, spec=clean))[1]
+        assert told == "PolicyForbids: at most 100 g CO2/kWh while it runs, 100 if started now"
+
+
+def test_a_limit_is_of_the_mean_of_the_hours_it_runs_whatever_the_building_adds() -> None:
+    """Two hours at 100 and 300 g/kWh are 200; the PUE is in the energy and in the grams."""
+    long = replace(TRAIN, duration_s=2 * HOUR_S)
+    grids = (carbon("a", (100.0, *(300.0,) * 95)),)
+    info = ClusterInfo("a", "here", grid="a", pue=1.7, observed_s=NOW_S)
+    for most, where in ((200.1, "a"), (199.9, "")):
+        seen = world(Goal(max_g_per_kwh=most), spec=long, pools=(pool("a"),), carbon=grids, clusters=(info,))
+        assert home(seen) == where
+
+
+def test_a_price_in_another_currency_is_held_against_the_limit_in_the_own_one() -> None:
+    dollars = tuple(replace(one, currency="USD") for one in (tariff("a", 2), tariff("b", 9)))
+    rates = Rates(per_unit={"USD": 1000.0})
+    assert home(world(Goal(max_price_micros=2000 * MICROS), tariffs=dollars, rates=rates)) == "a"
+    assert home(world(Goal(max_price_micros=2000 * MICROS - 1), tariffs=dollars, rates=rates)) == ""
+    given = tuple(replace(one, owned=None) for one in dollars)
+    assert home(world(Goal(max_price_micros=0), tariffs=given, rates=rates)) == "b", "what has no price is within it"
+
+
+def test_goals_that_speak_of_a_workload_are_all_that_fit_it_in_their_order() -> None:
+    goals = (
+        Goal(tenants=("vision",), models=("", "llama*")),
+        Goal(types=(WorkloadType.BATCH, WorkloadType.TRAINING)),
+        Goal(tenants=("search", "vis*"), min_priority=0),
+        Goal(min_priority=1),
+        Goal(models=("llama*",)),
+        Goal(tenants=("visio",)),
+    )
+    assert goals_for(goals, TRAIN) == goals[:3]
+    assert goals_for(goals, replace(TRAIN, priority=1, model="llama-3")) == goals[:5]
+
+
+def test_a_promise_to_start_is_a_longest_wait_in_hours() -> None:
+    plain = PlaceSettings()
+    assert aimed(plain, (Goal(tenants=("x",)),)) is plain
+    assert aimed(plain, (Goal(start_within_s=5400.0), Goal(weights={Term.SLA: 3.0}))) == replace(
+        plain, longest_wait_h=1.5, sla_weight=3.0
+    )
+
+
+def test_where_no_goal_asks_for_a_clean_grid_no_start_is_looked_at() -> None:
+    waits = record(TRAIN)
+    [candidate, _] = Cycle(snapshot((waits,)), (waits,)).candidates(waits)
+    assert candidate.quote is not None
+    assert clean_starts((Goal(),), candidate.quote) is None
+    found = clean_starts((Goal(max_g_per_kwh=401.0),), candidate.quote)
+    assert found is not None
+    assert found.tolist() == [True]

@@ -60,9 +60,9 @@ def test_a_saving_below_the_threshold_is_left_alone() -> None:
 def test_what_is_nearly_done_or_cannot_go_on_elsewhere_stays() -> None:
     assert found(running(duration_s=1000.0)) == []
     assert found(running(checkpoint_s=0.0)) == []
-    assert not movable(replace(running(), status=replace(running().status, phase=Phase.STARTING)))
-    assert not movable(replace(running(), status=replace(running().status, moving_to="a")))
-    assert not movable(replace(running(), status=replace(running().status, leaving_s=NOW_S)))
+    assert movable(replace(running(), status=replace(running().status, phase=Phase.STARTING))) is False
+    assert movable(replace(running(), status=replace(running().status, moving_to="a"))) is False
+    assert movable(replace(running(), status=replace(running().status, leaving_s=NOW_S))) is False
     assert movable(running(type=WorkloadType.SERVING, checkpoint_s=0.0))
 
 

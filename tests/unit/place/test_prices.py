@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dure.place.exact import solve_exact
-from dure.place.instance import Instance, instance, total
+from dure.place.instance import Floats, Instance, instance, spread, total
 from dure.place.prices import congestion_prices, rents
 from dure.place.solve import first_answer
 from dure.place.solver import Ascent
-from tests.unit.place.instances import instances
+from tests.unit.place.instances import crowd, instances
 
 ROW, QUOTA, START, LENGTH, NEED = range(5)
 
@@ -67,3 +68,47 @@ def test_a_disputed_hour_costs_what_its_loser_pays_to_give_way(quota: int) -> No
     assert 1.9 <= disputed[0, 0] <= 4.1
     assert found.price.sum() == pytest.approx(disputed[0, 0])
     assert found.rent.tolist() == pytest.approx([disputed[0, 0], 0.0] * 2)
+
+
+def plain_ascent(inst: Instance, upper: float, ascent: Ascent) -> tuple[Floats, float]:
+    """The ascent written down for reading: every rent and every use added up anew in each step."""
+    price, move = np.zeros(inst.capacity.shape), np.zeros(inst.capacity.shape)
+    best_price, best, stale, scale = price, -np.inf, 0, ascent.scale
+    for _ in range(ascent.steps):
+        wanted = inst.cost + rents(inst, price)
+        choice = np.full(inst.jobs, -1)
+        for j in range(inst.jobs):
+            mine = wanted[inst.first[j] : inst.first[j + 1]]
+            if mine.min(initial=np.inf) < inst.hold[j]:
+                choice[j] = inst.first[j] + int(mine.argmin())
+        paid = np.where(choice < 0, inst.hold, wanted[choice] if inst.options else 0.0)
+        value = paid.sum() - (price * inst.capacity).sum()
+        excess = (spread(inst, choice) - inst.capacity).astype(np.float64)
+        excess[(excess < 0) & (price == 0)] = 0.0
+        move = ascent.momentum * move + excess
+        if value > best:
+            best, best_price, stale = value, price, 0
+        else:
+            stale += 1
+            if stale == ascent.patience:
+                scale, stale, price, move = scale / 2, 0, best_price, np.zeros_like(move)
+                continue
+        norm = (move**2).sum()
+        if norm == 0:
+            break
+        price = np.maximum(0.0, price + scale * max(upper - value, 1e-9) / norm * move)
+    return best_price, best
+
+
+@pytest.mark.parametrize("ascent", [Ascent(steps=1), Ascent(steps=25, patience=2), Ascent(steps=25, momentum=0.3)])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_ascent_takes_the_steps_of_its_plain_twin(seed: int, ascent: Ascent) -> None:
+    inst = crowd(seed)
+    odd = np.random.default_rng(seed).random(inst.options)  # no two ways at the same price
+    inst = replace(inst, cost=inst.cost + odd)
+    upper = total(inst, first_answer(inst))
+    price, bound = plain_ascent(inst, upper, ascent)
+    found = congestion_prices(inst, upper, ascent)
+    assert found.bound == pytest.approx(bound, rel=1e-9)
+    np.testing.assert_allclose(found.price, price, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found.rent, rents(inst, price), rtol=1e-7, atol=1e-9)

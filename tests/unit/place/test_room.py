@@ -84,3 +84,47 @@ def test_shares_are_counted_in_thousandths_of_a_device() -> None:
     assert found is not None
     assert found.sentence == "needs 1.00 devices, a/big has 0.50 left"
     assert left.clash(half, 1, BIG_MIB) is None
+
+
+def test_what_is_missing_is_told_with_what_there_is() -> None:
+    def told(left: PoolRoom, devices: int, replicas: int) -> str:
+        found = left.clash(Demand(devices=devices), replicas, BIG_MIB)
+        assert found is not None
+        return found.sentence
+
+    assert told(room(4, 2), 3, 2) == "needs 2 x 3 whole devices, 6 are free in a/big but at most 4 on one node"
+    assert told(room(1, 1), 2, 1) == "needs 2 whole devices, 2 are free in a/big but at most 1 on one node"
+    assert told(room(1, 1, unbooted=1), 4, 2) == "needs 2 x 4 whole devices, a/big has 6 free"
+    assert told(room(1), 2, 1) == "needs 2 whole devices, a/big has 1 free"
+
+
+@pytest.mark.parametrize(
+    ("demand", "told"),
+    [
+        (Demand(memory_mib=9 * GIB, compute_milli=1), "needs 9 GiB, largest free slice in a/big is 8 GiB"),
+        (Demand(compute_milli=301), "needs 30.1 % of a device, largest free share in a/big is 30 %"),
+        (Demand(memory_mib=8 * GIB, compute_milli=300), ""),
+    ],
+)
+def test_a_share_must_fit_into_the_largest_slice_unless_a_fresh_node_can_be_had(demand: Demand, told: str) -> None:
+    worn = replace(pool("a"), largest_memory_mib=8 * GIB, largest_compute_milli=300)
+    found = PoolRoom(worn).clash(demand, 1, BIG_MIB)
+    assert (found.sentence if found else "") == told
+    grows = PoolRoom(replace(worn, nodes_max=2))
+    assert grows.clash(demand, 1, BIG_MIB) is None
+    assert grows.clash(Demand(memory_mib=BIG_MIB, compute_milli=1000), 1, BIG_MIB) is None
+    assert grows.clash(Demand(memory_mib=BIG_MIB + 1), 1, BIG_MIB) is not None
+    assert grows.clash(Demand(compute_milli=1001), 1, BIG_MIB) is not None
+
+
+def test_nodes_that_could_be_booted_are_room_and_are_used_last() -> None:
+    left = room(1, unbooted=2)
+    assert (left.free_milli, left.devices_free, left.unbooted) == (9000, 9, [4, 4])
+    left.take(Demand(devices=1), 2)
+    assert (left.free, left.unbooted, left.free_milli) == ([0], [3, 4], 7000)
+    left.take(Demand(devices=3), 1)
+    assert (left.free, left.unbooted) == ([0], [0, 4])
+    left.take(Demand(compute_milli=250), 2)
+    assert (left.free_milli, left.devices_free) == (3500, 4)
+    shrunk = PoolRoom(replace(pool("a", nodes=2), nodes_max=1))
+    assert (shrunk.unbooted, shrunk.free_milli) == ([], 8000)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dure.bench.spot_bound import least_cost
 from dure.bench.spot_replay import Job, Zones, replay
 from dure.bench.spot_rules import RULES
+from dure.place import spot
 from dure.place.spot import Rent, Seen, SpotView, choose, may_launch_spot, must_rent
 from dure.place.spot_value import Market, best_actions
 
@@ -160,3 +163,93 @@ def test_a_table_never_starts_spot_on_a_market_that_is_down() -> None:
     actions = best_actions(60, 40, Market(lost=0.1, back=0.2, price=0.3))
     assert not (actions[:, 1:, 0, :] == Rent.SPOT).any()
     assert (actions[60, 1:40, 1, Rent.SPOT] == Rent.SPOT).all()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, Market]]:
+    """What the table is asked for; it always answers to wait."""
+    seen: list[tuple[int, int, Market]] = []
+
+    def table(ticks: int, work: int, market: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
+        seen.append((ticks, work, market))
+        return np.full((ticks + 1, work + 1, 2, 3), Rent.IDLE, np.int8)
+
+    monkeypatch.setattr(spot, "best_actions", table)
+    return seen
+
+
+def test_the_table_is_asked_in_ticks_of_a_restart_and_with_chances_of_one_tick(
+    asked: list[tuple[int, int, Market]],
+) -> None:
+    seen = Seen(up_h=10.0, down_h=4.0, losses=10.0, returns=4.0, elsewhere=0.58)
+    assert choose(view(30, 12, up=True), seen) is Rent.IDLE
+    [(ticks, work, market)] = asked
+    # Thirty hours of 720 s are 150 ticks, less half a look 149; twelve are 60. Tables grow by 64.
+    assert (ticks, work) == (192, 64)
+    assert (market.price, market.elsewhere) == (0.3, 0.55)
+    assert market.lost == pytest.approx(1 - math.exp(-720 / 3600))
+    assert market.back == pytest.approx(1 - math.exp(-720 / 3600))
+
+
+@pytest.mark.parametrize(
+    ("per_h", "stepped"),
+    [
+        (1.0, 1.0),
+        (math.e, math.e),
+        (1.07, 1.0),
+        (1.1, math.exp(1 / 6)),
+        (1e-9, math.exp(-41 / 6)),
+        (1e9, math.exp(25 / 6)),
+    ],
+)
+def test_rates_are_rounded_to_sixths_of_an_e_fold_within_bounds(per_h: float, stepped: float) -> None:
+    assert spot._chance(per_h, 1800.0) == pytest.approx(1 - math.exp(-stepped / 2))
+
+
+@pytest.mark.parametrize(("share", "rounded"), [(0.0, 0.0), (0.049, 0.0), (0.05, 0.05), (0.97, 0.95), (1.0, 0.95)])
+def test_another_pool_is_never_certain(share: float, rounded: float) -> None:
+    assert spot._rounded_down(share) == rounded
+
+
+@pytest.mark.parametrize(("size", "room"), [(0, 64), (63, 64), (64, 128), (100, 128)])
+def test_tables_are_made_for_many_questions_at_once(size: int, room: int) -> None:
+    assert spot._roomy(size) == room
+
+
+@pytest.mark.parametrize(
+    ("left_s", "work_s", "loading_s", "restart_s", "look_s", "cell"),
+    [
+        (9000.0, 1000.0, 0.0, 100.0, 100.0, (89, 10)),
+        (9000.0, 1001.0, 0.0, 100.0, 100.0, (89, 11)),
+        (9000.0, 1000.0, 50.0, 100.0, 100.0, (89, 11)),
+        (9000.0, 1000.0, 0.0, 200.0, 100.0, (44, 5)),
+        (9000.0, 1000.0, 0.0, 100.0, 300.0, (29, 4)),
+        (9000.0, 0.0, 0.0, 100.0, 100.0, (89, 1)),
+        (90_000.0, 10_000.0, 0.0, 100.0, 100.0, (359, 40)),
+    ],
+)
+def test_the_moment_is_looked_up_in_whole_ticks_that_are_never_more_than_there_is_time_for(
+    left_s: float, work_s: float, loading_s: float, restart_s: float, look_s: float, cell: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Only the cell that is looked up says to wait; the others would rent."""
+
+    def table(ticks: int, work: int, _: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
+        found = np.full((ticks + 1, work + 1, 2, 3), Rent.ON_DEMAND, np.int8)
+        found[*cell, 1, Rent.SPOT] = Rent.IDLE
+        return found
+
+    monkeypatch.setattr(spot, "best_actions", table)
+    moment = SpotView(left_s, work_s, True, Rent.SPOT, restart_s, look_s, 0.3, loading_s)
+    assert choose(moment, Seen()) is Rent.IDLE
+    assert choose(replace(moment, up=False), Seen()) is Rent.ON_DEMAND
+    assert choose(replace(moment, running=Rent.IDLE), Seen()) is Rent.ON_DEMAND
+
+
+def test_a_wish_for_spot_where_there_is_none_is_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    def table(ticks: int, work: int, _: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
+        return np.full((ticks + 1, work + 1, 2, 3), Rent.SPOT, np.int8)
+
+    monkeypatch.setattr(spot, "best_actions", table)
+    assert choose(view(30, 12, up=False, running=Rent.SPOT), Seen()) is Rent.ON_DEMAND
+    assert choose(view(30, 12, up=True), Seen()) is Rent.SPOT
