@@ -48,7 +48,7 @@ def test_what_can_be_mended_most_easily_comes_first_and_there_are_no_more_than_e
         demand=Demand(compute_milli=800, bandwidth_milli=800, memory_mib=60_000, cpu_milli=2),
     )
     there = [
-        running([by_name[where]], [msgspec.structs.replace(pod(f"x-{where}", **more), selector={"k": "v"})])[0]  # type: ignore[arg-type]
+        running([by_name[where]], [msgspec.structs.replace(pod(f"x-{where}", **more), selector={"k": "v"})])[0]
         for where, more in (
             ("alone", {"compute": 1, "tenant": "u"}),
             ("full", {"compute": 300}),

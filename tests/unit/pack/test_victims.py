@@ -23,15 +23,15 @@ from dure.pack.clearing import (
     seats_elsewhere,
     within_budget,
 )
-from dure.pack.seating import World, world_of
+from dure.pack.seating import USUAL, World, world_of
 from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod, running
 
 NOW_S = 1000.0
 
 
-def world(nodes: list[Node], pods: list[Pod], settings: PackSettings | None = None, **budgets: int) -> World:
+def world(nodes: list[Node], pods: list[Pod], settings: PackSettings = USUAL, /, **budgets: int) -> World:
     state = msgspec.structs.replace(cluster(nodes, pods), budgets=budgets)
-    return world_of(state, CATALOGUE, settings=settings or PackSettings())
+    return world_of(state, CATALOGUE, settings=settings)
 
 
 def on(where: Node, name: str, devices: int = 1, **more: object) -> Pod:
@@ -227,11 +227,8 @@ def test_a_tenant_gives_up_no_more_pods_than_its_budget() -> None:
     assert within_budget([], 0)
 
 
-def decided(
-    nodes: list[Node], pods: list[Pod], settings: PackSettings | None = None, **budgets: int
-) -> tuple[Decision, ...]:
-    state = msgspec.structs.replace(cluster(nodes, pods), budgets=budgets)
-    return pack(state, CATALOGUE, settings=settings or PackSettings())
+def decided(nodes: list[Node], pods: list[Pod]) -> tuple[Decision, ...]:
+    return pack(cluster(nodes, pods), CATALOGUE)
 
 
 def test_an_eviction_tells_the_priorities_and_names_only_pods_of_the_same_tenant() -> None:
