@@ -21,6 +21,7 @@ from dure.pack.codes import (
     H_CPU,
     H_FIRST,
     H_MEM,
+    H_PHI,
     H_SIZE,
     H_TYPE,
     MPS,
@@ -48,6 +49,7 @@ def test_hosts_and_devices_are_written_column_by_column() -> None:
         [5000, 65_536, 0, 0, 1],
         [6000, 99, 1, 1, 2],
     ]
+    assert (grid.hosts.shape, grid.devs.shape) == ((2, H_PHI + 1), (3, D_LINK + 1))
     columns = [D_CODE, D_MODE, D_HOME, D_MODES, D_LIMIT, D_LINK, D_CLIENTS]
     assert grid.devs[:, columns].tolist() == [
         [WHOLE, 0, 0, 0b11111, 4, 0, 0],

@@ -297,3 +297,13 @@ def test_levels_are_the_host_cpu_figures_of_the_typical_demand(typ: int) -> None
     assert tables.value.shape == (2, 3, CODES)
     assert tables.rates.shape == (2, 3, HW.widest + 2)
     assert tables.rates[typ, :, 2].tolist() == [0, 0, pytest.approx(2 * 0.75 * MICRO)]
+
+
+def test_rare_demand_that_needs_more_host_cpu_than_the_typical_counts_at_the_highest_level() -> None:
+    typical = [(shape(1000, milli=500), 1.0)]
+    shares = [(shape(1000, milli=500), 0.5), (shape(90_000, milli=500), 0.5)]
+    plain, valued = (
+        worth(shares, typical, HW, WorthSettings(remainder=weight)).tables.value for weight in (0.0, 1.0)
+    )
+    lost = (plain - valued)[1, :, WHOLE]
+    assert lost.tolist() == [0, MICRO]
