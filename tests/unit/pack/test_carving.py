@@ -103,8 +103,3 @@ def test_patterns_are_the_fullest_counts_of_each_profile() -> None:
     pair = Geometry(2, 2, (profile("one", 1, (0, 1), 1, 2), profile("two", 2, (0,), 2, 1)))
     assert patterns(pair) == ((0, 1), (2, 0))
     assert len(patterns(A100)) == 28
-
-
-def test_a_type_that_nobody_insists_on_has_no_price_and_the_cap_holds() -> None:
-    shares = [(Shape(0, 0, 1, 1000, -1, 0b01), 1.0)]
-    assert type_prices(shares, [1.0, 99.0], WorthSettings(type_cap=1.5)).tolist() == [1.5, 0.0]

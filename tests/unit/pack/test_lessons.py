@@ -267,6 +267,13 @@ def test_a_move_helps_only_where_host_type_and_devices_would_be_enough_afterward
     assert moved == (Moved(0, Seat(1, (2,), 0), Seat(0, (0, 1), 0)) if helped else None)
 
 
+def test_a_holder_of_several_devices_moves_as_a_whole() -> None:
+    grid = grid_of([host(3), host(2)])
+    there = held(grid, (ONE._replace(pieces=2), Seat(0, (0, 1), 0)))
+    moved = relocate(grid, ONE._replace(pieces=3), there)
+    assert moved == Moved(0, Seat(1, (3, 4), 0), Seat(0, (0, 1, 2), 0))
+
+
 @pytest.mark.parametrize(("milli", "helped"), [(900, True), (901, False), (300, True)])
 def test_a_share_gets_the_rest_of_a_device_that_one_holder_leaves(milli: int, helped: bool) -> None:
     """900 of the first device are left once the one with 600 is gone; the second device has 650 free for that one."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dure.model.accelerator import ShareMode
-from dure.model.cluster import Node, Pod, PodPhase, Taint
+from dure.model.cluster import Node, Pod, PodPhase
 from dure.model.decision import Bind, Decision, Evict, Hold, Resize
 from dure.model.reason import Reason, Verdict
 from dure.model.tenant import Isolation
@@ -86,23 +86,6 @@ def test_a_torn_cluster_is_called_fragmented_with_both_numbers() -> None:
     verdict = held([node("a"), node("b")], [*busy, wide], settings=PackSettings(moves_per_tenant=0)).verdicts[0]
     assert verdict.reason is Reason.FRAGMENTED
     assert verdict.sentence == "needs 4 devices on one node, largest free group is 2; 4 are free in all"
-
-
-def test_every_filter_names_the_two_numbers_that_clash() -> None:
-    tainted = msgspec.structs.replace(node("t"), taints=(Taint("gpu", "x"),))
-    cases = [
-        (node("a"), pod("p", compute=100, memory=200_000), Reason.MEMORY_TOO_SMALL),
-        (node("a", cpu=1000), pod("p", devices=1), Reason.HOST_TOO_SMALL),
-        (node("a", cls="small"), pod("p", devices=1), Reason.CLASS_NOT_ACCEPTED),
-        (node("a"), pod("p", devices=9), Reason.NO_CAPACITY),
-        (node("a"), pod("p", devices=1, selector={"disk": "ssd"}), Reason.SELECTOR_MISMATCH),
-        (tainted, pod("p", devices=1), Reason.TAINT_NOT_TOLERATED),
-    ]
-    for where, wish, reason in cases:
-        verdict = held([where], [wish]).verdicts[0]
-        assert verdict.reason is reason
-        assert verdict.wanted
-        assert verdict.found
 
 
 def test_a_higher_priority_evicts_the_least_costly_lower_one_and_says_why() -> None:
