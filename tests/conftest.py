@@ -73,9 +73,12 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 @pytest.fixture
-def postgres_url(postgres_server: str) -> str:
+def postgres_url(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """An empty database of its own for every test."""
     import psycopg
+
+    # A test that gets no processor for some seconds has not been stopped in the middle of a transaction.
+    monkeypatch.setattr("dure.adapters.store.connect.STOPPED_MS", 60_000)
 
     name = f"dure_test_{next(_counter)}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:

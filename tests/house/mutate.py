@@ -1,8 +1,9 @@
 """Small faults for a source text: where one could sit, and the program that has it.
 
 `mutants` samples these places and asks the tests. Invariant: the same text gives the same places in the same order.
-Left out are annotations, text (a message may be worded anew) and the figures that a module or a struct names: another
-default is another product, not a fault.
+Left out are annotations, text (a message may be worded anew), the figures that a module or a struct names (another
+default is another product, not a fault) and `strict` of a zip: an assertion, like a type, that no test of behaviour
+can notice.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ def _inside(parent: ast.AST, function: int) -> Iterator[Place]:
 
 def _skipped(parent: ast.AST, child: ast.AST) -> bool:
     if isinstance(child, ast.Import | ast.ImportFrom | ast.JoinedStr):
+        return True
+    if isinstance(child, ast.keyword) and child.arg == "strict":
         return True
     if isinstance(parent, ast.Module | ast.ClassDef):
         # Type aliases, named figures, fields and docstrings; the functions are what can be wrong.

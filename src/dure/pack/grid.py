@@ -171,6 +171,7 @@ class Grid:
         known = self.rows.get(ask)
         if known is not None:
             return known
+        self._own()
         room = self.index.seen.shape[0]
         if len(self.rows) < room:
             row = len(self.rows)
@@ -217,7 +218,7 @@ class Grid:
         ix.clock[0] += 1
 
     def _own(self) -> None:
-        if not self.__dict__.get("_shared"):
+        if not self._shared:
             return
         self.hosts, self.devs = self.hosts.copy(), self.devs.copy()
         self.totals, self.needs = self.totals.copy(), self.needs.copy()

@@ -31,8 +31,8 @@ class Memory:
         self.classes: tuple[str, ...] = ()
         self.priced: Worth | None = None
         self._seen: set[str] = set()
-        self._learned = -1
-        self._fleet: Hardware | None = None
+        self._learned: int
+        self._fleet: Hardware
         self._hardware: Hardware | None = None
         self._nodes: tuple[Node, ...] = ()
         self._plain: tuple[Worth, PlainTables] | None = None
@@ -67,7 +67,7 @@ class Memory:
         assert self.mix is not None
         assert self._hardware is not None
         news = self.mix.arrivals - self._learned
-        wider = self._fleet is None or self._fleet.widest != self._hardware.widest
+        wider = self._fleet.widest != self._hardware.widest
         return wider or news >= min(_LESSON, max(8, self._learned // 2))
 
 

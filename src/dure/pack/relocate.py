@@ -77,8 +77,8 @@ def _might_fit(grid: Grid, ask: Ask, one: Held) -> bool:
 def _room_after(ask: Ask, gone: Ask, whole: int, most: int) -> bool:
     """Whether the devices could be enough once a holder is gone; an optimistic guess that spares most trials."""
     if ask.milli >= WHOLE:
-        return whole + max(gone.pieces, 1 if gone.milli else 0) >= ask.pieces
-    return max(most + gone.milli, WHOLE if gone.pieces > 1 else 0) >= ask.milli
+        return whole + gone.pieces >= ask.pieces
+    return most + gone.milli >= ask.milli
 
 
 def _try(grid: Grid, ask: Ask, one: Held) -> Moved | None:

@@ -257,7 +257,7 @@ def type_prices(shares: Shares, idle: Sequence[float], settings: WorthSettings) 
     total = max(sum(s.devices * p for s, p in shares), 1e-9)
     sought = np.zeros(types)
     for shape, share in shares:
-        if shape.devices <= 0 or shape.types & every == every:
+        if shape.types & every == every:
             continue
         allowed = [t for t in range(types) if shape.types >> t & 1]
         sought[allowed] += shape.devices * share / total * sum(idle) / max(sum(idle[t] for t in allowed), 1.0)

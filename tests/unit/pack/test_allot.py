@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -13,8 +15,10 @@ from dure.model.claim import Allotted, Claim, Request
 from dure.model.cluster import Node, Pod, PodPhase
 from dure.model.decision import Bind, Evict, Hold
 from dure.model.errors import Conflict
-from dure.model.reason import Reason
+from dure.model.reason import Reason, Verdict
 from dure.pack import pack
+from dure.pack.allot import allot
+from dure.pack.room import room_of
 from tests.unit.pack.test_neighbours import World
 from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod
 
@@ -106,3 +110,66 @@ def test_the_second_opinion_refuses_what_is_not_offered_or_not_free() -> None:
     for device in ("d/a/x", "d/a/nowhere"):
         with pytest.raises(Conflict):
             check_binds(world, CATALOGUE, [Bind("p", "uid-p", "a", (), claims=(Allotted("c", "r0", device),))])
+
+
+def clash(wish: Pod, where: Node) -> tuple[Reason | None, str]:
+    found = allot(wish, room_of(where, (), CATALOGUE))
+    assert isinstance(found, Verdict)
+    assert found.where == where.name
+    return found.reason, found.sentence
+
+
+def test_a_claim_with_a_problem_is_refused_by_its_kind() -> None:
+    broken, odd = Claim("c", problem="no such class"), Claim("c", problem="cel is unknown", unsupported=True)
+    assert clash(claiming("p", broken), offering("a")) == (Reason.CLAIM_NOT_MET, "needs claim c, no such class")
+    assert clash(claiming("p", odd), offering("a")) == (Reason.NOT_SUPPORTED, "needs claim c, cel is unknown")
+
+
+def test_a_claim_that_has_its_devices_binds_the_pod_to_its_home() -> None:
+    given = (Allotted("c", "r", "d/b/x"),)
+    there = NodeTerm(names=(Match("metadata.name", Operator.IN, ("b",)),))
+    elsewhere = NodeTerm(names=(Match("metadata.name", Operator.IN, ("z",)),))
+    homed = Claim("c", allotted=given, home=(elsewhere, there))
+    assert clash(claiming("p", homed), offering("a")) == (
+        Reason.CLAIM_NOT_MET,
+        "needs claim c, its devices are not on a",
+    )
+    more = claim("more", (1, "x"))
+    room = room_of(offering("a", "x"), (), CATALOGUE)
+    anywhere = claiming("p", Claim("c", allotted=given), more)
+    assert allot(anywhere, room) == (*given, Allotted("more", "r0", "d/a/x"))
+
+
+def test_all_devices_of_a_node_that_has_none_are_none() -> None:
+    every = Claim("c", (Request("r", 0, frozenset({"d/z/q"}), every=True),))
+    assert clash(claiming("p", every), offering("a", "x"))[1] == "needs 1 devices for r of claim c, a has 0 free"
+
+
+def test_all_devices_are_those_that_would_do() -> None:
+    every = Claim("c", (Request("r", 0, frozenset({"d/a/x", "d/a/y"}), every=True),))
+    found = allot(claiming("p", every), room_of(offering("a", "x", "y", "z"), (), CATALOGUE))
+    assert isinstance(found, tuple)
+    assert sorted(one.device for one in found) == ["d/a/x", "d/a/y"]
+
+
+def test_requests_for_the_same_devices_are_refused_together() -> None:
+    wish = claiming("p", claim("c", (1, "x"), (1, "x")))
+    assert clash(wish, offering("a", "x", "y")) == (
+        Reason.CLAIM_NOT_MET,
+        "needs 2 devices for the claims of p, a has fewer that are not the same",
+    )
+
+
+@given(st.lists(st.sets(st.sampled_from("wxyz"), min_size=1), min_size=1, max_size=4))
+def test_wishes_are_met_exactly_when_some_order_of_the_devices_meets_them(wishes: list[set[str]]) -> None:
+    asked = claim("c", *((1, "".join(sorted(wish))) for wish in wishes))
+    found = allot(claiming("p", asked), room_of(offering("a", *"wxyz"), (), CATALOGUE))
+    able = any(
+        all(device in wish for device, wish in zip(order, wishes, strict=True))
+        for order in itertools.permutations("wxyz", len(wishes))
+    )
+    assert isinstance(found, tuple) == able
+    if isinstance(found, tuple):
+        assert [one.request for one in found] == [f"r{at}" for at in range(len(wishes))]
+        assert all(one.device[-1] in wish for one, wish in zip(found, wishes, strict=True))
+        assert len({one.device for one in found}) == len(wishes)

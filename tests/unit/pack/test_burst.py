@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from dure.pack.burst import BurstState, LatencySample, burst, instances, trend
+import pytest
+
+from dure.pack.burst import BurstSettings, BurstState, LatencySample, burst, instances, trend
 
 
 def rising(start: float, slope: float, until: int = 60) -> list[LatencySample]:
@@ -87,3 +89,56 @@ def test_the_trend_of_a_line_is_the_line() -> None:
 def test_instances_grow_with_rate_and_queue() -> None:
     assert instances(10.0, 0.1, 0, 0.4) == 2
     assert instances(10.0, 0.1, 30, 0.4) > instances(10.0, 0.1, 0, 0.4)
+
+
+def test_only_samples_of_the_window_count_its_edges_included() -> None:
+    settings = BurstSettings(window_s=30.0, least_samples=4, horizon_s=0.0)
+    high = [LatencySample(at_s, 900.0) for at_s in (30.0, 40.0, 50.0, 60.0)]
+    noise = [LatencySample(29.0, -9e9), LatencySample(61.0, -9e9)]
+    assert burst(BurstState(), [*high, *noise], 60.0, 400.0, 8, settings) == BurstState(4, 60.0)
+    assert burst(BurstState(), high[1:] + noise, 60.0, 400.0, 8, settings) == BurstState(), "three are too few"
+
+
+def test_a_grant_is_a_quarter_of_the_target_for_each_slice_ahead_rounded_up() -> None:
+    """Level 300 and 4 ms more each second: 420 in thirty seconds, a fifth of a quarter above 400."""
+    line = [LatencySample(float(t), 300.0 + 4.0 * (t - 60)) for t in range(0, 61, 10)]
+    assert burst(BurstState(2, 7.0), line, 60.0, 400.0, 8) == BurstState(3, 60.0)
+    assert burst(BurstState(2, 7.0), line, 60.0, 420.0, 8) == BurstState(2, 60.0), "just reached is not passed"
+    assert burst(BurstState(2, 7.0), line, 60.0, 330.0, 8) == BurstState(4, 60.0)
+    assert burst(BurstState(2, 7.0), line, 60.0, 330.0, -3) == BurstState(2, 7.0)
+    settings = BurstSettings(most_at_once=1)
+    assert burst(BurstState(2, 7.0), line, 60.0, 330.0, 8, settings) == BurstState(3, 60.0)
+
+
+def test_a_level_that_falls_back_under_the_target_by_itself_is_left_alone() -> None:
+    falling = [LatencySample(float(t), 500.0 - 4.0 * (t - 60)) for t in range(0, 61, 10)]
+    assert burst(BurstState(), falling, 60.0, 400.0, 8) == BurstState()
+    assert burst(BurstState(), falling, 60.0, 379.0, 8) == BurstState(1, 60.0), "above the target now and then"
+
+
+def test_calm_may_rise_by_a_tenth_of_the_target_within_the_horizon() -> None:
+    def line(slope: float) -> list[LatencySample]:
+        return [LatencySample(float(t), 100.0 + slope * (t - 60)) for t in range(0, 61, 10)]
+
+    held = BurstState(3, -500.0)
+    assert burst(held, line(1.0), 60.0, 300.0, 8) == BurstState(2, 60.0)
+    assert burst(held, line(1.01), 60.0, 300.0, 8) == BurstState(3, 60.0)
+    back = BurstSettings(step_back=5)
+    assert burst(held, line(0.0), 60.0, 300.0, 8, back) == BurstState(0, 60.0)
+
+
+def test_samples_of_one_moment_have_no_slope() -> None:
+    assert trend([LatencySample(5.0, 10.0), LatencySample(5.0, 20.0)], 9.0) == (15.0, 0.0)
+    uneven = [LatencySample(0.0, 1.0), LatencySample(1.0, 2.0), LatencySample(5.0, 0.0)]
+    assert trend(uneven, 10.0) == pytest.approx((1 - 8 * 2 / 7, -2 / 7))
+
+
+def test_instances_meet_the_rate_at_their_utilisation_and_drain_the_queue_in_time() -> None:
+    """Eight a second of 0.25 s each keep two busy, or four by half; six who wait are 1.5 s of work."""
+    assert instances(8.0, 0.25, 0, 0.75, utilisation=0.5) == 4
+    assert instances(8.0, 0.25, 6, 0.75, utilisation=0.5) == 4 + 3, "half a second is left of the target"
+    assert instances(8.0, 0.25, 6, 0.3, utilisation=0.5) == 4 + 6, "never less time than one service"
+    assert instances(6.9, 0.1, 0, 0.75) == 1
+    assert instances(7.1, 0.1, 0, 0.75) == 2
+    assert (instances(0.0, 0.1, 0, 0.4), instances(99.0, 0.0, 9, 0.4), instances(99.0, -1.0, 9, 0.4)) == (1, 1, 1)
+    assert instances(99.0, 0.5, 0, 0.4) == 71

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from dure.model.accelerator import Geometry
 from dure.pack.carving import mask_values, patterns, profile_prices
 from dure.pack.cutting import remainder_values
+from dure.pack.mix import Shape
+from dure.pack.slots import layout_values
 from dure.pack.worth import WorthSettings, type_prices
-from tests.unit.pack.worlds import A100
+from tests.unit.pack.worlds import A100, profile
 
 
 def test_an_empty_device_is_worth_one_and_a_full_one_nothing() -> None:
@@ -63,10 +67,39 @@ def test_a_remainder_loses_its_worth_with_the_host_cpu_that_its_fractions_need()
 
 
 def test_a_type_grows_dearer_as_it_runs_out_before_the_others() -> None:
-    from dure.pack.mix import Shape
-
     shares = [(Shape(0, 0, 1, 1000, -1, 0b01), 0.3), (Shape(0, 0, 1, 1000, -1, 0b11), 0.7)]
     early = type_prices(shares, [50.0, 50.0], WorthSettings())
     late = type_prices(shares, [30.0, 50.0], WorthSettings())
     assert late[0] > early[0]
     assert late[1] == early[1] == 0.0
+
+
+def test_prices_are_those_of_the_best_layouts_for_the_demand() -> None:
+    """What a device holds n of costs a device divided by n."""
+    for at, price in ((0, 1 / 7), (1, 1 / 4), (2, 1 / 3), (3, 1 / 2), (4, 1.0), (5, 1.0)):
+        amounts = tuple(1.0 if i == at else 0.0 for i in range(6))
+        assert profile_prices(A100, amounts)[at] == pytest.approx(price)
+    both = profile_prices(A100, (0.0, 0.0, 0.0, 0.5, 0.5, 0.0))
+    assert (both[3], both[4]) == (pytest.approx(0.0, abs=1e-9), pytest.approx(1.0)), "a 3g fits beside every 4g"
+
+
+def test_without_demand_for_slices_every_profile_counts_by_its_slots() -> None:
+    values = mask_values(A100, np.zeros(6), np.zeros((2, 6)))
+    assert values.shape == (2, 256)
+    assert values[0].tolist() == values[1].tolist() == layout_values(A100, {})
+
+
+def test_a_mask_is_worth_what_the_host_cpu_lets_it_serve() -> None:
+    amounts = np.array([1.0, 0, 0, 0, 0, 0])
+    reach = np.zeros((3, 6))
+    reach[1:, 0] = 0.5, 1.0
+    none, half, full = mask_values(A100, amounts, reach)
+    assert not none.any()
+    np.testing.assert_allclose(half, full / 2)
+    assert full[0] == 1.0
+
+
+def test_patterns_are_the_fullest_counts_of_each_profile() -> None:
+    pair = Geometry(2, 2, (profile("one", 1, (0, 1), 1, 2), profile("two", 2, (0,), 2, 1)))
+    assert patterns(pair) == ((0, 1), (2, 0))
+    assert len(patterns(A100)) == 28

@@ -5,12 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from dure.model.affinity import Match, Operator, PodTerm, Rules
-from dure.model.cluster import ClusterState, Node, Pod, PodPhase
+from dure.model.cluster import ClusterState, Node, Pod
 from dure.model.decision import Bind, Decision, Evict, Hold
 from dure.model.reason import Reason
 from dure.model.workload import WorkloadType
 from dure.pack import pack
-from dure.pack.clearing import impact
 from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod, running
 
 
@@ -104,29 +103,6 @@ def test_victims_without_a_budget_go_first_when_the_others_are_protected() -> No
     nodes, held = full(2)
     held[0] = msgspec.structs.replace(held[0], budgets=("ns/guard",))
     assert evicted(decide(nodes, [*held, *urgent()], **{"ns/guard": 0})) == {"low1"}
-
-
-def test_what_an_eviction_costs_is_the_work_that_is_lost() -> None:
-    now_s = 1000.0
-    ran = pod("ran", devices=2, phase=PodPhase.RUNNING, started_s=100.0)
-    saved, serves, fresh, gang, leaves = (
-        msgspec.structs.replace(ran, **changes)
-        for changes in (
-            {"checkpoint_s": 800.0},
-            {"type": WorkloadType.SERVING},
-            {"started_s": None},
-            {"gang": 3},
-            {"leaving": True},
-        )
-    )
-    restart = impact(fresh, now_s)
-    assert restart == impact(serves, now_s) > 0.0
-    assert impact(ran, now_s) == restart + 2 * 900.0
-    assert impact(saved, now_s) == restart + 2 * 100.0
-    assert impact(gang, now_s) > 3 * impact(ran, now_s)
-    assert impact(leaves, now_s) == 0.0
-    share = pod("share", compute=500, phase=PodPhase.RUNNING, started_s=100.0)
-    assert impact(share, now_s) == impact(ran, now_s) / 4
 
 
 def test_nobody_is_pushed_out_of_a_node_that_stays_forbidden() -> None:

@@ -55,3 +55,33 @@ def test_where_nobody_asks_for_fractions_only_a_whole_device_is_worth_anything()
     assert values.shape == (2, WHOLE + 1)
     assert values[:, WHOLE].tolist() == [1.0, 1.0]
     assert not values[:, :WHOLE].any()
+
+
+def test_prices_are_those_of_the_best_patterns_for_the_mix() -> None:
+    """Devices are cut as 600 + 400, and of the 400s that are left two go into one."""
+    sizes, all_served = np.array([400, 600]), np.array([[1.0, 1.0]])
+    (even,) = remainder_values(sizes, np.array([0.5, 0.5]), all_served)
+    assert even[WHOLE] == 1.0
+    assert even[400] + even[600] == pytest.approx(1.0)
+    (more_small,) = remainder_values(sizes, np.array([0.75, 0.25]), all_served)
+    assert more_small[[399, 400, 599, 600, 799, 800]] == pytest.approx([0, 0.5, 0.5, 0.5, 0.5, 1.0])
+    (more_large,) = remainder_values(sizes, np.array([0.25, 0.75]), all_served)
+    assert more_large[[399, 400, 599, 600, 999]] == pytest.approx([0, 0.0, 0.0, 1.0, 1.0])
+
+
+def test_three_sizes_need_patterns_that_no_single_size_shows() -> None:
+    """550 + 350 + 100 fill a device; only together are they worth one."""
+    sizes = np.array([100, 350, 550])
+    (values,) = remainder_values(sizes, np.array([1.0, 1.0, 1.0]), np.ones((1, 3)))
+    assert values[WHOLE] == 1.0
+    assert values[100] + values[350] + values[550] == pytest.approx(1.0)
+
+
+def test_unrolling_counts_items_and_skips_the_room_that_nothing_takes() -> None:
+    sizes = np.array([300, 450])
+    _, take = knapsack(sizes, np.array([1.0, 1.6]), WHOLE)
+    assert unroll(sizes, take).tolist() == [0, 2]
+    _, take = knapsack(sizes, np.array([1.0, 1.0]), WHOLE)
+    assert unroll(sizes, take).tolist() == [3, 0]
+    values, take = knapsack(sizes, np.array([1.0, 1.0]), 300)
+    assert (values[299], values[300], take[299], take[300]) == (0.0, 1.0, -1, 0)

@@ -6,10 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from dure.model.accelerator import ShareMode
-from dure.model.cluster import Pod
+from dure.model.catalogue import Catalogue
+from dure.model.cluster import Device, Pod
+from dure.model.demand import Demand
 from dure.pack.codes import WHOLE
 from dure.pack.memory import Memory, hardware_of, shape_of
-from tests.unit.pack.worlds import A100, CATALOGUE, cluster, node, pod
+from dure.pack.mix import Shape
+from dure.pack.plain import plain_tables
+from tests.unit.pack.worlds import A100, BIG, CATALOGUE, SMALL, cluster, node, pod
 
 CLASSES = ("big", "small")
 CUTS = (ShareMode.MIG,)
@@ -77,3 +81,96 @@ def test_prices_are_made_anew_after_enough_arrivals_or_for_a_wider_node() -> Non
     moved = [replace(node("a"), zone="z")]
     assert memory.learn(cluster(moved, enough), CATALOGUE) is second
     assert memory.learn(cluster([*moved, node("wide", 8)], enough), CATALOGUE) is not second
+
+
+def test_before_any_pod_half_of_a_whole_devices_share_and_a_quarter_for_half_a_device_are_expected() -> None:
+    """Six devices on hosts with 160 cores; the host without a device does not count."""
+    memory = Memory()
+    memory.learn(cluster([node("a", 4, cpu=96_000), node("b", 2), node("c", 0, cpu=9)], []), CATALOGUE)
+    assert memory.mix is not None
+    cpu, mem = 160_000 // 6, 2 * 262_144 // 6
+    assert memory.mix.shares() == [
+        (Shape(cpu // 4, mem // 4, 1, 500, -1, -1), 0.5),
+        (Shape(cpu // 2, mem // 2, 1, WHOLE, -1, -1), 0.5),
+    ]
+    empty = Memory()
+    empty.learn(cluster([node("c", 0)], []), CATALOGUE)
+    assert empty.mix is not None
+    assert {shape.cpu for shape, _ in empty.mix.shares()} == {0}
+
+
+def lessons(*arrivals: int) -> list[int]:
+    """After how many pods in all prices were made anew, when so many arrive one after the other."""
+    memory, found, seen = Memory(), [], 0
+    before = memory.learn(cluster([node("a", 1)], []), CATALOGUE)
+    for count in arrivals:
+        seen += count
+        pods = [pod(f"p{i}", devices=1) for i in range(seen)]
+        priced = memory.learn(cluster([node("a", 1)], pods), CATALOGUE)
+        if priced is not before:
+            found.append(seen)
+        before = priced
+    return found
+
+
+def test_prices_are_made_anew_when_the_mix_has_grown_by_half_but_no_later_than_after_512() -> None:
+    assert lessons(7, 1, 7, 1) == [8, 16]
+    assert lessons(40, 19, 1) == [40, 60]
+    assert lessons(1100, 511, 1) == [1100, 1612]
+
+
+def test_the_prices_for_seats_are_those_that_were_learned_last() -> None:
+    memory = Memory()
+    first = memory.learn(cluster([node("a")], []), CATALOGUE)
+    assert memory.tables() == plain_tables(first.tables)
+    assert memory.tables() is memory.tables()
+    second = memory.learn(cluster([node("a")], [pod(f"p{i}", devices=2) for i in range(9)]), CATALOGUE)
+    assert memory.tables() == plain_tables(second.tables) != plain_tables(first.tables)
+
+
+def test_pods_that_left_and_come_back_are_new_and_those_who_stay_are_not() -> None:
+    memory = Memory()
+    one, two = pod("one", devices=1), pod("two", devices=1)
+    for pods, counted in (([one], 1), ([], 1), ([one], 1), ([two], 2), ([one, two], 3)):
+        memory.learn(cluster([node("a")], pods), CATALOGUE)
+        assert memory.mix is not None
+        assert memory.mix.arrivals == counted
+
+
+def test_a_class_that_nobody_knows_or_with_too_many_slots_has_no_slot_tables() -> None:
+    wide = replace(BIG, mig=replace(A100, slots=9))
+    npu = replace(SMALL, vnpu=replace(A100, slots=4, profiles=A100.profiles[:1]))
+    nodes = [node("a", 1), node("b", 1, cls="small"), replace(node("c", 0), devices=(Device("c/0", "alien"),))]
+    for big, small, slots in ((BIG, SMALL, (0, 8, 0)), (wide, npu, (0, 0, 4))):
+        found, classes = hardware_of(cluster(nodes, []), Catalogue({"big": big, "small": small}))
+        assert classes == ("alien", "big", "small")
+        assert found.slots == slots
+        assert [bool(table) for table in found.steps] == [bool(count) for count in slots]
+        assert [one is not None for one in found.geometries] == [bool(count) for count in slots]
+
+
+def test_a_share_counts_by_what_it_needs_most_of_and_at_least_a_thousandth() -> None:
+    def milli(classes: tuple[str, ...] = ("big",), **demand: int) -> tuple[int, int]:
+        found = shape_of(replace(pod("p", classes=classes), demand=Demand(**demand)), CATALOGUE, CLASSES)
+        return found.pieces, found.milli
+
+    assert milli(compute_milli=200, bandwidth_milli=300) == (1, 300)
+    assert milli(memory_mib=1) == (1, 1)
+    assert milli(memory_mib=820) == (1, 11), "rounded up"
+    assert milli(memory_mib=8192) == (1, 100)
+    assert milli(memory_mib=24_576, classes=("small", "big")) == (1, 1000), "of the first class"
+    assert milli(memory_mib=5, classes=("alien",)) == (1, 1), "nobody knows what part that is"
+    assert milli() == (0, 0)
+    assert milli(compute_milli=200, classes=()) == (0, 0)
+    assert milli(compute_milli=1500) == (1, 1000)
+
+
+def test_a_slice_is_looked_for_in_the_first_class_that_has_one_to_cover_it() -> None:
+    half = replace(pod("p", compute=400, memory=1000, classes=("small", "big")), share=(ShareMode.MIG,))
+    assert shape_of(half, CATALOGUE, CLASSES).profile == 3
+    tiny = replace(SMALL, vnpu=replace(A100, profiles=A100.profiles[:1]))
+    known = Catalogue({"big": BIG, "small": tiny})
+    assert shape_of(half, known, CLASSES).profile == 3, "the first class has none that is large enough"
+    exact = replace(pod("q", compute=142, memory=9_728, classes=("small",)), share=(ShareMode.VNPU,))
+    assert shape_of(exact, known, CLASSES).profile == 0
+    assert shape_of(replace(exact, classes=("alien",)), known, CLASSES).profile == -1

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dure.model.accelerator import ShareMode
-from dure.model.cluster import Node, Pod, PodPhase, Taint
+from dure.model.cluster import Node, Pod, PodPhase
 from dure.model.decision import Bind, Decision, Evict, Hold, Resize
-from dure.model.reason import Reason
+from dure.model.reason import Reason, Verdict
 from dure.model.tenant import Isolation
 from dure.model.workload import WorkloadType
 from dure.pack import PackSettings, pack
+from dure.pack.packer import gangs
 from dure.pack.room import rooms_of
 from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod, running
 
@@ -85,23 +86,6 @@ def test_a_torn_cluster_is_called_fragmented_with_both_numbers() -> None:
     verdict = held([node("a"), node("b")], [*busy, wide], settings=PackSettings(moves_per_tenant=0)).verdicts[0]
     assert verdict.reason is Reason.FRAGMENTED
     assert verdict.sentence == "needs 4 devices on one node, largest free group is 2; 4 are free in all"
-
-
-def test_every_filter_names_the_two_numbers_that_clash() -> None:
-    tainted = msgspec.structs.replace(node("t"), taints=(Taint("gpu", "x"),))
-    cases = [
-        (node("a"), pod("p", compute=100, memory=200_000), Reason.MEMORY_TOO_SMALL),
-        (node("a", cpu=1000), pod("p", devices=1), Reason.HOST_TOO_SMALL),
-        (node("a", cls="small"), pod("p", devices=1), Reason.CLASS_NOT_ACCEPTED),
-        (node("a"), pod("p", devices=9), Reason.NO_CAPACITY),
-        (node("a"), pod("p", devices=1, selector={"disk": "ssd"}), Reason.SELECTOR_MISMATCH),
-        (tainted, pod("p", devices=1), Reason.TAINT_NOT_TOLERATED),
-    ]
-    for where, wish, reason in cases:
-        verdict = held([where], [wish]).verdicts[0]
-        assert verdict.reason is reason
-        assert verdict.wanted
-        assert verdict.found
 
 
 def test_a_higher_priority_evicts_the_least_costly_lower_one_and_says_why() -> None:
@@ -185,3 +169,59 @@ def test_a_pod_of_one_pool_hears_of_that_pool_alone() -> None:
     [bound] = pack(cluster([here, elsewhere], [pod("wide", devices=4, pool="other")]), CATALOGUE)
     assert isinstance(bound, Bind)
     assert bound.node == "b1"
+
+
+def names(*pods: Pod) -> list[list[str]]:
+    return [[one.name for one in gang] for gang in gangs(pods)]
+
+
+def test_the_most_urgent_gang_comes_first_then_the_oldest_then_the_first_name() -> None:
+    assert names(pod("b"), pod("a"), pod("old", created_s=-1.0), pod("up", priority=1, created_s=9.0)) == [
+        ["up"],
+        ["old"],
+        ["a"],
+        ["b"],
+    ]
+
+
+def test_members_of_a_gang_stand_together_by_their_index_and_generations_apart() -> None:
+    def member(name: str, index: int, generation: int = 0, size: int = 2) -> Pod:
+        return pod(name, gang=size, workload="g", index=index, generation=generation)
+
+    assert names(member("x", 1), member("y", 0)) == [["y", "x"]]
+    assert names(member("x", 0), member("y", 0, generation=1)) == [["x"], ["y"]]
+    assert names(member("x", 0, size=1), member("y", 1, size=1)) == [["x"], ["y"]]
+    orphan = [msgspec.structs.replace(member(name, 0), workload="") for name in "xy"]
+    assert names(*orphan) == [["x"], ["y"]]
+
+
+def test_only_pods_that_wait_and_stay_are_packed() -> None:
+    waiting = pod("w")
+    others = [
+        pod("r", phase=PodPhase.RUNNING),
+        pod("bound", node="a"),
+        pod("leaving", leaving=True),
+        pod("ended", phase=PodPhase.SUCCEEDED),
+    ]
+    assert names(waiting, *others) == [["w"]]
+    assert pack(cluster([node("a")], others), CATALOGUE) == ()
+
+
+def test_a_gang_that_is_not_here_yet_is_held_with_both_numbers() -> None:
+    gang = [pod(f"g{i}", devices=1, gang=3, workload="g", index=i) for i in range(2)]
+    found = pack(cluster([node("a")], gang), CATALOGUE)
+    clash = Verdict("gang", Reason.GANG_INCOMPLETE, "3 pods", "2 are here")
+    assert found == tuple(Hold("g", (clash,), pod=one.name) for one in gang)
+    pooled = [msgspec.structs.replace(one, pool="pool") for one in gang]
+    (first, _) = pack(cluster([node("a")], pooled), CATALOGUE)
+    assert isinstance(first, Hold)
+    assert first.verdicts[0].where == "pool"
+
+
+def test_every_member_of_a_gang_that_is_held_hears_the_same_reasons() -> None:
+    gang = [pod(f"g{i}", devices=4, gang=2, workload="g", index=i) for i in range(2)]
+    first, second = pack(cluster([node("a")], gang), CATALOGUE)
+    assert isinstance(first, Hold)
+    assert isinstance(second, Hold)
+    assert (first.workload, first.pod, second.pod) == ("g", "g0", "g1")
+    assert first.verdicts == second.verdicts

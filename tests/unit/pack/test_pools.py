@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dure.model.accelerator import ShareMode
-from dure.model.cluster import ClusterState, NodePhase, Pod, PodPhase, Slice
+from dure.model.cluster import ClusterState, Device, Node, NodePhase, Pod, PodPhase, Slice, VNodePool
 from dure.model.fleet import PoolSpec
 from dure.model.tariff import Tariff
 from dure.pack import Survey
+from dure.pack.pools import Figures
 from tests.unit.pack.worlds import CATALOGUE, MODES, node, pod
 
 SPEC = PoolSpec("pool", "big", Tariff("c", "pool", "big"), nodes=3, devices=2, share=MODES)
@@ -75,3 +76,80 @@ def test_what_is_kept_between_looks_equals_a_fresh_count(
     for at, (there, phases) in enumerate(looks):
         now = state(there, phases, at)
         assert kept.pools(now, {}) == Survey(CATALOGUE, (SPEC,)).pools(now, {})
+
+
+def test_every_figure_of_a_pool_comes_from_its_spec_or_its_nodes() -> None:
+    spec = msgspec.structs.replace(SPEC, boot_s=33.0)
+    part = Slice("n0/0", ShareMode.MPS, memory_mib=20_000, compute_milli=300, bandwidth_milli=250)
+    whole = Slice("n0/1", ShareMode.EXCLUSIVE, memory_mib=81_920, compute_milli=1000, bandwidth_milli=1000)
+    holders = [
+        pod("p", node="n0", slices=(part,), phase=PodPhase.STARTING),
+        pod("q", node="n0", slices=(whole,), phase=PodPhase.RUNNING),
+    ]
+    gone = state(holders, (NodePhase.READY, NodePhase.DRAINING, NodePhase.GONE))
+    (pool,) = Survey(CATALOGUE, (spec,)).pools(gone, {"other": {"m": 1}})
+    assert pool == VNodePool(
+        cluster="c",
+        name="pool",
+        class_name="big",
+        capacity=spec.capacity,
+        share=MODES,
+        nodes=2,
+        nodes_ready=1,
+        nodes_max=3,
+        devices_per_node=2,
+        devices=4,
+        free_whole=(),
+        free_milli=700,
+        largest_memory_mib=61_920,
+        largest_compute_milli=700,
+        largest_bandwidth_milli=750,
+        free_cpu_milli=60_000,
+        free_host_memory_mib=262_144 - 8192,
+        largest_cpu_milli=60_000,
+        largest_host_memory_mib=262_144 - 8192,
+        boot_s=33.0,
+    )
+
+
+def test_pools_are_told_by_name_and_nodes_of_other_pools_are_not_counted() -> None:
+    specs = tuple(msgspec.structs.replace(SPEC, name=name) for name in ("z", "pool", "a"))
+    found = Survey(CATALOGUE, specs).pools(state([]), {})
+    assert [(one.name, one.nodes, one.devices) for one in found] == [("a", 0, 0), ("pool", 3, 6), ("z", 0, 0)]
+    assert Survey(CATALOGUE, specs[:1]).pools(state([]), {})[0].free_whole == ()
+
+
+def test_an_ill_device_is_counted_and_gives_nothing() -> None:
+    ill = msgspec.structs.replace(
+        node("n0", 0), devices=(Device("n0/0", "big", healthy=False), Device("n0/1", "big", ShareMode.MPS))
+    )
+    one = ClusterState("c", 0.0, "0", (ill,), ())
+    (pool,) = Survey(CATALOGUE, (SPEC,)).pools(one, {})
+    assert (pool.devices, pool.free_whole, pool.free_milli) == (2, (1,), 1000)
+
+
+def test_the_largest_part_of_an_empty_device_is_that_of_the_best_mode_its_pool_offers() -> None:
+    def largest(*share: ShareMode) -> int:
+        spec = msgspec.structs.replace(SPEC, share=share)
+        return Survey(CATALOGUE, (spec,)).pools(state([]), {})[0].largest_memory_mib
+
+    assert largest(ShareMode.MIG) == 8 * 9_728
+    assert largest(ShareMode.MIG, ShareMode.MPS) == 81_920
+    assert largest() == 0
+
+
+def test_a_node_on_which_nothing_changed_is_not_counted_again() -> None:
+    counted: list[str] = []
+
+    class Watched(Survey):
+        def _figures(self, node: Node, pods: tuple[Pod, ...]) -> Figures:
+            counted.append(node.name)
+            return super()._figures(node, pods)
+
+    survey = Watched(CATALOGUE, (SPEC,))
+    survey.pools(state([held(0, 1, 0, 300)]), {})
+    survey.pools(state([held(0, 1, 0, 300)], at=1), {})
+    assert counted == ["n0", "n1", "n2"]
+    survey.pools(state([held(0, 1, 0, 250)], at=2), {})
+    survey.pools(state([held(0, 1, 0, 250)], (NodePhase.BOOTING, *[NodePhase.READY] * 2), at=3), {})
+    assert counted[3:] == ["n1", "n0"]

@@ -183,3 +183,99 @@ def test_only_possible_times_are_learnt_and_few_are_kept(times: list[float]) -> 
 def test_a_file_of_something_else_is_no_memory() -> None:
     with pytest.raises(msgspec.DecodeError):
         decode(b'{"seen": 3}')
+
+
+def test_what_was_read_of_a_job_is_left_out_of_the_one_that_is_made() -> None:
+    before = job()
+    before["status"] = {"active": 1}
+    made = rewritten(before, "q", "cpu", Changes(), {"note": "n"}, {"mark": "m"})
+    assert "status" not in made
+    assert made["metadata"]["labels"] == {QUEUE: "q", "mark": "m"}
+    assert made["metadata"]["annotations"] == {"dure.dev/class": "cpu", "note": "n"}
+    assert made["spec"]["suspend"] is True
+    free = rewritten(before, "", "cpu", Changes(name=":x"))
+    assert "suspend" not in free["spec"]
+    assert (free["metadata"]["labels"], free["metadata"]["name"]) == ({QUEUE: "user-gpu"}, "sd-gpu-1")
+
+
+def test_entries_are_set_where_they_stood_or_as_requests_and_removed_by_none() -> None:
+    before = job()
+    pod = before["spec"]["template"]["spec"]
+    pod["initContainers"] = [{"name": "init", "resources": {"limits": {"cpu": "1"}, "claims": [{"name": "c"}]}}]
+    pod["nodeSelector"] = {"keep": "1", "drop": "1"}
+    changes = Changes(
+        resources={"cpu": 2, "nvidia.com/gpu": None, "disk": "9Gi"},
+        env={"STEPS": None, "NEW": "1"},
+        node_selector={"drop": None, "add": "2"},
+        image="sd:cpu",
+    )
+    made = rewritten(before, "q", "cpu", changes)["spec"]["template"]["spec"]
+    [init], [main] = made["initContainers"], made["containers"]
+    assert init["resources"] == {"limits": {"cpu": "2"}, "requests": {"disk": "9Gi"}, "claims": [{"name": "c"}]}
+    assert main["resources"] == {"requests": {"cpu": "2", "memory": "6Gi", "disk": "9Gi"}, "limits": {}}
+    assert main["env"] == [{"name": "RUN_ENV", "value": "gpu"}, {"name": "NEW", "value": "1"}]
+    assert made["nodeSelector"] == {"keep": "1", "add": "2"}
+    assert main["image"] == "sd:cpu"
+    assert "env" not in init
+
+
+def test_a_light_job_takes_longer_by_the_speed_of_the_other_class_and_home_is_full_speed() -> None:
+    rule = LightRule(queue="user-cpu", speed=0.25)
+    labels = {QUEUE: "user-gpu", "workload-type": "light-gpu"}
+    first, second = ways_of(job(labels=labels, annotations={"dure.dev/estimate-seconds": "10"}), rule)
+    assert (first.speed, first.estimate_s, second.speed, second.estimate_s) == (1.0, 10.0, 0.25, 40.0)
+    assert [way.estimate_s for way in ways_of(job(labels=labels), rule)] == [None, None]
+    assert len(ways_of(job(labels=labels), LightRule())) == 1
+    assert len(ways_of(job(labels={QUEUE: "user-gpu", "workload-type": "other"}), rule)) == 1
+    bare = job(labels={QUEUE: "q"})
+    bare["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
+    assert [way.class_name for way in ways_of(bare, rule)] == ["cpu"]
+
+
+def test_an_estimate_is_of_the_first_class_and_scaled_by_the_speeds() -> None:
+    declared = (
+        "[{class: a, queue: x, speed: 2.0}, {class: b, queue: y, speed: 0.5}, {class: c, queue: z, estimate: 7}]"
+    )
+    ways = ways_of(job(annotations={ACCEPTS: declared, "dure.dev/estimate-seconds": "10s"}), LIGHT)
+    assert [(way.speed, way.estimate_s) for way in ways] == [(2.0, 10.0), (0.5, 40.0), (1.0, 7.0)]
+    nothing = ways_of(job(annotations={ACCEPTS: declared}), LIGHT)
+    assert [way.estimate_s for way in nothing] == [None, None, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("value", "ok"), [("1e7", True), ("99999999", True), ("1e8", False), ("0", False), ("x", False)]
+)
+def test_an_estimate_is_a_possible_time(value: str, ok: bool) -> None:
+    asked = job(annotations={"dure.dev/estimate-seconds": value})
+    if ok:
+        assert ways_of(asked, LIGHT)[0].estimate_s == float(value)
+    else:
+        with pytest.raises(InvalidInput, match=r"estimate-seconds"):
+            ways_of(asked, LIGHT)
+
+
+@pytest.mark.parametrize(("count", "ok"), [(0, False), (1, True), (16, True), (17, False)])
+def test_one_to_sixteen_classes_may_be_named(count: int, ok: bool) -> None:
+    declared = "[" + ", ".join(f"{{class: c{n}, queue: q{n}}}" for n in range(count)) + "]"
+    asked = job(annotations={ACCEPTS: declared})
+    if ok:
+        assert len(ways_of(asked, LIGHT)) == count
+    else:
+        with pytest.raises(InvalidInput, match=f"names {count} classes"):
+            ways_of(asked, LIGHT)
+
+
+def test_an_init_container_counts_by_what_it_needs_more_than_those_that_run() -> None:
+    asked = job()
+    pod = asked["spec"]["template"]["spec"]
+    pod["initContainers"] = [{"resources": {"limits": {"cpu": "9", "memory": "1Gi", "disk": 1}}}]
+    found = demand_of(asked)
+    assert (found["cpu"], found["disk"], found["nvidia.com/gpu"]) == (18_000, 2_000, 2_000)
+    assert found["memory"] == demand_of(job())["memory"]
+    for pods, ok in ((0, True), (100_000, True), (100_001, False), (-1, False), (True, False), ("2", False)):
+        asked["spec"]["parallelism"] = pods
+        if ok:
+            assert demand_of(asked)["cpu"] == 9_000 * int(pods)
+        else:
+            with pytest.raises(InvalidInput, match="makes no sense"):
+                demand_of(asked)

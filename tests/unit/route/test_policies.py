@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from dure.model.errors import InvalidInput
 from dure.route import chain, earliest_finish, seed, static
 from dure.route.policies import NAMES, policy
-from dure.route.situation import Alternative, Candidate, Figures, Lane, Situation
+from dure.route.situation import Alternative, Candidate, Figures, Lane, Order, Situation, Waiting
 from tests.unit.route.situations import CPU, FOUR_CPU, GPU, heavy, light, situation
 
 
@@ -131,3 +132,102 @@ def test_every_policy_has_a_name_and_others_are_refused() -> None:
         assert policy(name)(heavy(), situation()).index == 0
     with pytest.raises(InvalidInput, match="no routing policy 'fastest'"):
         policy("fastest")
+
+
+def test_the_score_is_time_money_and_carbon_at_their_weights() -> None:
+    """An hour on the second class: 2 of money, 0.5 kWh at 400 g; the first has neither price nor watts."""
+    job, seen = chained("h100", "cpu")
+    job = replace(job, alternatives=tuple(replace(one, run_s=3600.0) for one in job.alternatives))
+    seen = replace(seen, now_s=50.0)
+    rule = chain.Settings(
+        per_cost=10.0, per_carbon=3.0, price_per_hour={"cpu": 2.0}, watts={"cpu": 500.0}, grams_per_kwh=400.0
+    )
+    plain, dear = (chain.scored(job, one, seen, rule) for one in job.alternatives)
+    assert (plain.finish_s, plain.score) == (3650.0, 3600.0)
+    assert dear.score == 3600.0 + 2 * 10 + 200 * 3
+    choice = chain.choose(job, seen, rule)
+    assert (choice.index, choice.rule, choice.eta_s) == (0, "cheapest-in-all", 3650.0)
+    assert choice.because == "least of time, money and carbon: 3600 s worth"
+
+
+def test_a_refused_offer_has_no_score_and_is_not_chosen_for_being_cheap() -> None:
+    job, seen = chained("h100", "cpu")
+    stopped = {**seen.figures, "h100": replace(seen.figures["h100"], active=False)}
+    seen = replace(seen, figures=stopped)
+    rule = chain.Settings(per_cost=1.0, price_per_hour={"cpu": 9e9})
+    assert chain.scored(job, job.alternatives[0], seen, rule).score is None
+    assert chain.choose(job, seen, rule).index == 1
+    assert chain.choose(job, seen).index == 1
+
+
+def test_equal_scores_and_ranks_are_decided_by_the_order_of_the_job() -> None:
+    job, seen = chained("cpu", "cpu-b")
+    job = replace(job, alternatives=tuple(replace(one, run_s=60.0) for one in job.alternatives))
+    assert chain.choose(job, seen).index == 0
+    assert chain.choose(job, seen, chain.Settings(per_cost=1.0)).index == 0
+
+
+def test_patience_may_be_used_up_and_a_class_that_nobody_ranks_comes_last() -> None:
+    job, seen = chained("t4", "h100", "mystery")
+    choice = chain.choose(job, seen, chain.Settings(patience_s=60.0))
+    assert (choice.index, choice.rule, choice.eta_s) == (1, "down-the-chain", 120.0)
+    assert choice.because == "first of the chain that ends within 60 s of the earliest"
+    assert chain.choose(job, seen, chain.Settings(patience_s=59.0)).index == 0
+    strange, seen = chained("mystery", "cpu")
+    assert chain.choose(strange, seen, chain.Settings(patience_s=60.0)).index == 1
+
+
+def test_the_published_rule_counts_what_is_not_told_as_nothing_and_says_what_it_saw() -> None:
+    seen = situation(gpu_waiting=10)
+    bare = Situation(100.0, seen.lanes, {"gpu": Figures("gpu", {}, 10, 4), "cpu": Figures("cpu", {}, 0, 0)})
+    choice = seed.choose(light(), bare)
+    assert (choice.rule, choice.because) == ("seed-no-room", "0 cpu free, 4 asked")
+    assert choice.saw == {"gpu_available": 0, "gpu_pending": 10, "cpu_available": 0, "cpu_reserving": 0}
+    modest = replace(light(), alternatives=(light().home, replace(light().alternatives[1], demand={})))
+    assert seed.choose(modest, bare).rule == "seed-all-four"
+    assert seed.choose(light(), Situation(100.0, {}, {"gpu": seen.figures["gpu"]})).rule == "seed-no-figures"
+
+
+def test_a_queue_that_may_be_sorted_offers_the_better_of_both_places() -> None:
+    """Two short ones wait before it; with the longest first it would start at once."""
+    short = tuple(Waiting(f"s{n}", FOUR_CPU, 10.0, float(n)) for n in range(2))
+    job = Candidate("j", "n", "k", (Alternative("cpu", "cpu", "cpu", FOUR_CPU, 60.0),), 50.0)
+
+    def finish(**lane: object) -> float | None:
+        made = msgspec.structs.replace(Lane("cpu", FOUR_CPU, (), short), **lane)
+        seen = Situation(100.0, {"cpu": made}, {"cpu": Figures("cpu", FOUR_CPU)})
+        return earliest_finish.offer(job, job.home, seen).finish_s
+
+    assert finish() == 180.0
+    assert finish(orderable=True) == 160.0
+    assert finish(orderable=True, order=Order.LONGEST_FIRST) == 160.0
+    late = {"order": Order.LONGEST_FIRST, "sorted_s": 10.0}
+    assert finish(**late) == 180.0, "it came after the queue was put in order"
+    assert finish(orderable=True, **late) == 160.0, "but the queue may be sorted again"
+
+
+def test_earliest_finish_says_when_and_by_how_much_or_that_home_never_would() -> None:
+    seen = situation(gpu_waiting=20)
+    choice = earliest_finish.choose(light(), seen)
+    home = choice.offers[0].finish_s
+    assert home is not None
+    assert choice.because == f"starts in 0 s and ends in 90 s in user-cpu, {home - 190:.0f} s before home"
+    huge = replace(light().home, demand={GPU: 64_000})
+    alone = replace(light(), alternatives=(huge, light().alternatives[1]))
+    stuck = earliest_finish.choose(alone, seen)
+    assert stuck.because == "starts in 0 s and ends in 90 s in user-cpu; never at home"
+    assert stuck.offers[0].refused == "it asks for more than the whole quota"
+    unknown = earliest_finish.offer(light(), light().home, Situation(0.0, {}, {}))
+    assert unknown.refused == "queue gpu is not known"
+
+
+def test_a_gain_that_is_just_enough_is_taken() -> None:
+    seen = situation(gpu_waiting=20)
+    home = earliest_finish.choose(light(), seen).offers[0].finish_s
+    assert home is not None
+    for gain_s, rule in ((8.0, "ends-first"), (8.5, "gain-too-small")):
+        told = earliest_finish.Settings(gain_s=gain_s, gain=0.0)
+        choice = earliest_finish.choose(light(run_cpu=home - 100 - 8), seen, told)
+        assert choice.rule == rule
+    assert choice.because == "user-cpu would gain 8.0 s"
+    assert choice.eta_s == home

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dure.route.backlog import Backlog
 from dure.route.forecast import crowding, forecast
 from dure.route.reroute import Settings, plan
-from dure.route.situation import Figures, Lane, Order, Running, Situation, Waiting
+from dure.route.situation import Candidate, Figures, Lane, Order, Running, Situation, Waiting
 from dure.route.stayed import Stayed
 from tests.unit.route.situations import CPU, FOUR_CPU, ONE_GPU, light, situation
 
@@ -185,3 +185,52 @@ def test_a_plan_never_delays_the_end_that_is_known(seed: int) -> None:
     gone = tuple(Waiting(name, one.demand, one.run_s, seen.now_s) for name, one in sorted(to.items()))
     known = max(before.done_s("gpu", waiting), before.done_s("cpu", ()))
     assert max(before.done_s("gpu", stay), before.done_s("cpu", gone)) <= known + 1e-6
+
+
+def two_queues(*runs: tuple[float, float], now_s: float = 10.0) -> tuple[tuple[Candidate, ...], Situation]:
+    """One slot in each of two queues; jobs as (seconds at home, seconds elsewhere), all waiting at home."""
+    jobs = tuple(light(here, there, name=f"j{n}", created_s=float(n)) for n, (here, there) in enumerate(runs))
+    waiting = tuple(Waiting(job.name, ONE_GPU, job.home.run_s, job.created_s) for job in jobs)
+    lanes = {"gpu": Lane("gpu", ONE_GPU, (), waiting), "cpu": Lane("cpu", FOUR_CPU)}
+    return jobs, Situation(now_s, lanes, {name: Figures(name, lane.capacity) for name, lane in lanes.items()})
+
+
+def test_a_move_tells_when_it_would_have_ended_and_when_it_will() -> None:
+    jobs, seen = two_queues((20.0, 90.0), (20.0, 25.0))
+    [move] = plan(jobs, seen).moves
+    assert (move.job, move.from_queue, move.to_queue, move.to_class) == ("j1", "user-gpu", "user-cpu", "cpu")
+    assert (move.before_s, move.after_s) == (50.0, 35.0)
+    assert move.because == "ends in 25 s there instead of 40 s here"
+
+
+def test_a_job_that_ends_later_itself_is_told_what_the_backlog_gains() -> None:
+    jobs, seen = two_queues((20.0, 35.0), (20.0, 90.0), (20.0, 90.0))
+    [move] = plan(jobs, seen).moves
+    assert move.job == "j0"
+    assert move.because == "ends in 35 s there instead of 20 s here; the backlog ends in 40 s by it"
+
+
+@pytest.mark.parametrize(
+    ("rule", "moves"),
+    [
+        (Settings(gain_s=5.0, gain=0.0), 1),
+        (Settings(gain_s=5.1, gain=0.0), 0),
+        (Settings(gain_s=0.0, gain=0.125), 1),
+        (Settings(gain_s=0.0, gain=0.13), 0),
+        (Settings(most_moves=0), 0),
+        (Settings(most_moves=1), 1),
+        (Settings(steps=0), 0),
+    ],
+)
+def test_a_plan_brings_the_end_forward_by_enough_seconds_and_share_or_moves_nobody(
+    rule: Settings, moves: int
+) -> None:
+    """Both at home end in 40 s; with the second elsewhere in 35 s."""
+    jobs, seen = two_queues((20.0, 90.0), (20.0, 35.0))
+    assert len(plan(jobs, seen, rule).moves) == moves
+
+
+def test_jobs_of_queues_that_nobody_knows_are_left_alone() -> None:
+    jobs, seen = two_queues((20.0, 90.0), (20.0, 25.0))
+    lost = replace(jobs[0], name="lost", alternatives=tuple(replace(one, lane="x") for one in jobs[0].alternatives))
+    assert plan((*jobs, lost), seen) == plan(jobs, seen)

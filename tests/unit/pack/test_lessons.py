@@ -1,0 +1,296 @@
+"""What a grid keeps beside its arrays: prices and when to make them anew, rows of the index, forks, one move."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dure.pack.ask import Ask
+from dure.pack.codes import (
+    CUT,
+    CUT0,
+    D_CLIENTS,
+    D_CODE,
+    D_HOME,
+    D_LIMIT,
+    D_LINK,
+    D_MODE,
+    D_MODES,
+    H_CPU,
+    H_FIRST,
+    H_MEM,
+    H_PHI,
+    H_SIZE,
+    H_TYPE,
+    MPS,
+    WHOLE,
+)
+from dure.pack.grid import Grid, Host, Part, Seat, prior_of
+from dure.pack.mix import Mix, Shape
+from dure.pack.plain import PlainNode, plain_tables, step_cost
+from dure.pack.relocate import Held, Moved, relocate
+from dure.pack.worth import Worth, WorthSettings, worth
+from tests.unit.pack.worlds import grid_of
+
+PART = Part(mem=80_000, bw=1000, limit=4)
+ONE, HALF = Ask(1000, 512, 1, WHOLE), Ask(1000, 512, 1, 500, mode=MPS)
+
+
+def host(devices: int = 2, cpu: int = 64_000, typ: int = 0, mem: int = 65_536) -> Host:
+    return Host(cpu, mem, typ, (PART,) * devices)
+
+
+def test_hosts_and_devices_are_written_column_by_column() -> None:
+    cut = Part(mem=7, bw=8, link=3, home=CUT, modes=0b10010, limit=5)
+    grid = grid_of([host(1, cpu=5000), Host(6000, 99, 1, (cut, PART))])
+    assert grid.hosts[:, [H_CPU, H_MEM, H_TYPE, H_FIRST, H_SIZE]].tolist() == [
+        [5000, 65_536, 0, 0, 1],
+        [6000, 99, 1, 1, 2],
+    ]
+    assert (grid.hosts.shape, grid.devs.shape) == ((2, H_PHI + 1), (3, D_LINK + 1))
+    columns = [D_CODE, D_MODE, D_HOME, D_MODES, D_LIMIT, D_LINK, D_CLIENTS]
+    assert grid.devs[:, columns].tolist() == [
+        [WHOLE, 0, 0, 0b11111, 4, 0, 0],
+        [CUT0, CUT, CUT, 0b10010, 5, 3, 0],
+        [WHOLE, 0, 0, 0b11111, 4, 0, 0],
+    ]
+
+
+def test_before_anything_arrived_whole_and_half_devices_with_their_share_of_the_hosts_are_expected() -> None:
+    """Three devices share 30 cores: hosts without a device do not count."""
+    found = prior_of([host(2, cpu=20_000, mem=4096), host(1, cpu=10_000, mem=2048), host(0)])
+    assert found == [
+        (Shape(7500, 1536, 1, WHOLE, -1, -1), 1.0),
+        (Shape(3333, 682, 1, 500, -1, -1), 1.0),
+    ]
+    assert prior_of([host(0)])[0][0].cpu == 0
+    assert [shape for shape, _ in grid_of([host()]).mix.shares()] == sorted(shape for shape, _ in prior_of([host()]))
+
+
+def arrivals(grid: Grid, count: int) -> Worth:
+    grid.arrived([ONE] * count)
+    return grid.priced
+
+
+def test_prices_are_made_anew_after_32_arrivals_then_when_the_mix_has_grown_by_half() -> None:
+    grid = grid_of([host()])
+    first = grid.priced
+    assert (arrivals(grid, 31), grid.until_lesson()) == (first, 1)
+    second = arrivals(grid, 1)
+    assert second is not first
+    assert grid.until_lesson() == 32
+    assert arrivals(grid, 31) is second
+    third = arrivals(grid, 49)
+    assert third is not second
+    assert (grid.mix.arrivals, grid.until_lesson()) == (112, 56)
+
+
+def test_a_lesson_is_never_further_away_than_the_settings_say() -> None:
+    grid = Grid([host()], grid_of([host()]).hardware, WorthSettings(lesson=40))
+    assert grid.until_lesson() == 32
+    arrivals(grid, 200)
+    assert grid.until_lesson() == 40
+    grid.mix.add(ONE.shape, times=60)
+    assert grid.until_lesson() == 1, "overdue"
+
+
+def test_the_first_prices_take_the_fleet_as_idle_and_later_ones_what_is_idle_of_each_type() -> None:
+    grid = grid_of([host(2), host(2, typ=1)])
+    assert grid.idle_by_type() == [2.0, 2.0]
+    grid.put(HALF, Seat(0, (1,), 0))
+    grid.put(ONE, Seat(1, (3,), 0))
+    assert grid.idle_by_type() == [1.5, 1.0]
+    grid.mix.add(ONE._replace(types=1).shape, times=20)
+    grid.mix.add(ONE.shape, times=60)
+    mix = (grid.mix.shares(), grid.mix.typical(), grid.hardware, grid.settings)
+    fresh = Grid([host(2), host(2, typ=1)], grid.hardware, mix=grid.mix)
+    for priced, idle in ((fresh.priced, ()), (grid.learn(), (1.5, 1.0))):
+        np.testing.assert_array_equal(priced.tables.rates, worth(*mix, idle).tables.rates)
+    assert (fresh.priced.tables.rates != grid.priced.tables.rates).any()
+
+
+def test_all_shapes_are_priced_anew_after_a_lesson() -> None:
+    grid = grid_of([host(), host()])
+    grid.seat_all([ONE, HALF])
+    assert set(grid.index.seen[:2]) != {-1}
+    grid.learn()
+    assert set(grid.index.seen) == {-1}
+
+
+def test_the_index_grows_to_its_limit_and_then_gives_away_the_row_unused_longest() -> None:
+    settings = WorthSettings(shapes=5)
+    grid = Grid([host()], grid_of([host()]).hardware, settings, shapes=2)
+    asks = [Ask(cpu, 0, 0, 0) for cpu in range(1, 8)]
+    assert [grid.row(ask) for ask in asks[:5]] == [0, 1, 2, 3, 4]
+    assert grid.index.seen.size == 5
+    assert [grid.row(ask) for ask in asks[:5]] == [0, 1, 2, 3, 4]
+    assert [int(cpu) for cpu in grid.index.asks[:, 0]] == [1, 2, 3, 4, 5]
+    grid.seat_all([asks[at] for at in (0, 1, 3, 4, 2, 1)])
+    assert grid.row(asks[5]) == 0
+    assert asks[0] not in grid.rows
+    assert (int(grid.index.seen[0]), int(grid.index.asks[0, 0])) == (-1, 6)
+    assert len(grid.rows) == 5
+
+
+def test_a_wider_index_keeps_what_was_known() -> None:
+    grid = Grid([host(), host()], grid_of([host()]).hardware, shapes=1)
+    grid.seat(Ask(1000, 0, 0, 0))
+    before = [array.copy() for array in grid.index]
+    assert grid.row(Ask(2000, 0, 0, 0)) == 1
+    for old, new in zip(before, grid.index, strict=True):
+        np.testing.assert_array_equal(new[: len(old)], old)
+    assert grid.index.seen.size == 2
+    assert grid.row(Ask(3000, 0, 0, 0)) == 2
+    assert grid.index.seen.size == 4
+
+
+def test_both_sides_of_a_fork_go_their_own_way() -> None:
+    grid = grid_of([host(), host()])
+    twin = grid.fork()
+    assert twin.hosts is grid.hosts, "copied only when one of them changes"
+    seat = grid.seat(ONE)
+    assert seat is not None
+    assert (grid.idle_milli, twin.idle_milli) == (3000, 4000)
+    assert ONE not in twin.rows
+    twin.arrived([ONE] * 40)
+    assert grid.mix.arrivals == 0
+    again = twin.fork()
+    again.put(ONE, seat)
+    assert (twin.idle_milli, again.idle_milli) == (4000, 3000)
+    again.free(ONE, seat)
+    np.testing.assert_array_equal(again.hosts, twin.hosts)
+    assert twin.index.clock[0] == 0
+
+
+def test_a_fork_that_needs_a_wider_index_leaves_the_rows_of_the_original_alone() -> None:
+    grid = Grid([host(), host()], grid_of([host()]).hardware, shapes=1)
+    assert grid.row(ONE) == 0
+    twin = grid.fork()
+    assert twin.row(HALF) == 1
+    assert (grid.rows, grid.index.seen.size) == ({ONE: 0}, 1)
+    assert grid.seat(HALF) == twin.seat(HALF)
+
+
+def test_memory_is_that_of_hosts_devices_and_index() -> None:
+    grid = grid_of([host()])
+    assert grid.nbytes == grid.hosts.nbytes + grid.devs.nbytes + sum(one.nbytes for one in grid.index)
+
+
+def test_a_mix_that_was_given_is_used_and_streams_answer_in_order() -> None:
+    mix = Mix(prior=[(ONE.shape, 1.0)])
+    grid = Grid([host(1), host(2)], grid_of([host(1), host(2)]).hardware, mix=mix)
+    assert grid.mix is mix
+    both, none, left = grid.seat_all([ONE._replace(pieces=2), ONE._replace(pieces=3), ONE])
+    assert (both, none, left) == (Seat(1, (1, 2), 0), None, Seat(0, (0,), 0))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([0, 200, 300, 700, 1000]), min_size=2, max_size=5), st.sampled_from([100, 300, 500]))
+def test_a_share_goes_to_the_device_where_it_costs_least_and_to_the_fuller_of_equals(
+    taken: list[int], milli: int
+) -> None:
+    grid = grid_of([host(len(taken))])
+    for d, part in enumerate(taken):
+        if part:
+            grid.put(Ask(0, 0, 1, part, mode=MPS), Seat(0, (d,), 0))
+    codes = [WHOLE - part for part in taken]
+    tables = plain_tables(grid.priced.tables)
+    before = PlainNode(64_000, 65_536, 0, tuple(codes))
+    costs = {
+        d: (
+            step_cost(tables, before, PlainNode(63_000, 65_024, 0, (*codes[:d], code - milli, *codes[d + 1 :]))),
+            code,
+            d,
+        )
+        for d, code in enumerate(codes)
+        if code >= milli
+    }
+    seat = grid.seat(Ask(1000, 512, 1, milli, mode=MPS))
+    assert (seat.devices if seat else None) == ((min(costs, key=lambda d: costs[d]),) if costs else None)
+
+
+def held(grid: Grid, *asks: tuple[Ask, Seat]) -> dict[int, Held]:
+    for ask, seat in asks:
+        grid.put(ask, seat)
+    return {key: Held(key, ask, seat) for key, (ask, seat) in enumerate(asks)}
+
+
+def test_one_move_lets_a_wide_demand_in_and_the_smallest_holder_goes() -> None:
+    grid = grid_of([host(2), host(2), host(1)])
+    there = held(grid, (ONE, Seat(0, (0,), 0)), (HALF, Seat(1, (2,), 0)))
+    moved = relocate(grid, ONE._replace(pieces=2), there)
+    assert moved is not None
+    assert (moved.key, moved.seat.node, moved.to) == (1, 1, Seat(0, (1,), 0))
+    assert grid.idle_milli == 5000 - 1000 - 500 - 2000
+
+
+def test_nothing_moves_when_no_single_move_helps_and_the_grid_is_as_before() -> None:
+    grid = grid_of([host(2), host(2)])
+    there = held(
+        grid, (ONE, Seat(0, (0,), 0)), (ONE, Seat(0, (1,), 0)), (ONE, Seat(1, (2,), 0)), (ONE, Seat(1, (3,), 0))
+    )
+    before = [array.copy() for array in (grid.hosts, grid.devs, grid.totals)]
+    assert relocate(grid, ONE._replace(pieces=2), there) is None
+    for then, now in zip(before, (grid.hosts, grid.devs, grid.totals), strict=True):
+        np.testing.assert_array_equal(now, then)
+
+
+def test_a_holder_whose_only_other_seat_is_the_one_that_was_freed_stays() -> None:
+    """The half finds a seat beside the other now, but not once the wide demand took both devices of the node."""
+    grid = grid_of([host(2), host(1)])
+    full = Ask(1000, 512, 1, 800, mode=MPS)
+    there = held(grid, (HALF, Seat(0, (0,), 0)), (full, Seat(1, (2,), 0)))
+    before = grid.devs.copy()
+    assert relocate(grid, ONE._replace(pieces=2), there) is None
+    np.testing.assert_array_equal(grid.devs, before)
+
+
+@pytest.mark.parametrize(
+    ("wish", "helped"),
+    [
+        (Ask(1000, 512, 2, WHOLE), True),
+        (Ask(64_000, 512, 2, WHOLE), True),
+        (Ask(64_001, 512, 2, WHOLE), False),
+        (Ask(1000, 65_536, 2, WHOLE), True),
+        (Ask(1000, 65_537, 2, WHOLE), False),
+        (Ask(1000, 512, 2, WHOLE, types=1), True),
+        (Ask(1000, 512, 2, WHOLE, types=2), False),
+        (Ask(1000, 512, 3, WHOLE), False),
+    ],
+)
+def test_a_move_helps_only_where_host_type_and_devices_would_be_enough_afterwards(wish: Ask, helped: bool) -> None:
+    grid = grid_of([host(2), host(1)])
+    there = held(grid, (ONE, Seat(0, (0,), 0)))
+    moved = relocate(grid, wish, there)
+    assert moved == (Moved(0, Seat(1, (2,), 0), Seat(0, (0, 1), 0)) if helped else None)
+
+
+def test_a_holder_of_several_devices_moves_as_a_whole() -> None:
+    grid = grid_of([host(3), host(2)])
+    there = held(grid, (ONE._replace(pieces=2), Seat(0, (0, 1), 0)))
+    moved = relocate(grid, ONE._replace(pieces=3), there)
+    assert moved == Moved(0, Seat(1, (3, 4), 0), Seat(0, (0, 1, 2), 0))
+
+
+@pytest.mark.parametrize(("milli", "helped"), [(900, True), (901, False), (300, True)])
+def test_a_share_gets_the_rest_of_a_device_that_one_holder_leaves(milli: int, helped: bool) -> None:
+    """900 of the first device are left once the one with 600 is gone; the second device has 650 free for that one."""
+    grid = grid_of([host(1), host(1)])
+    tenth, most, third = (Ask(0, 0, 1, size, mode=MPS) for size in (100, 600, 350))
+    there = held(grid, (tenth, Seat(0, (0,), 0)), (most, Seat(0, (0,), 0)), (third, Seat(1, (1,), 0)))
+    grid.free(third, there.pop(2).seat)
+    grid.put(third, Seat(1, (1,), 0))
+    moved = relocate(grid, Ask(0, 0, 1, milli, mode=MPS), there)
+    assert (moved is not None) == helped
+
+
+def test_of_equal_holders_the_one_with_less_host_cpu_and_the_smaller_key_goes() -> None:
+    light = ONE._replace(cpu=500)
+    for first, second, key in ((ONE, light, 1), (light, ONE, 0), (ONE, ONE, 0)):
+        grid = grid_of([host(2), host(2), host(1)])
+        there = held(grid, (first, Seat(0, (0,), 0)), (second, Seat(1, (2,), 0)))
+        moved = relocate(grid, ONE._replace(pieces=2), there)
+        assert moved is not None
+        assert moved.key == key
