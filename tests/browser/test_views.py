@@ -73,6 +73,25 @@ def test_a_broken_promise_stands_first_and_explains_itself(visit: Visit) -> None
     expect(visit.page.get_by_role("dialog")).to_contain_text("serving")
 
 
+@SCREENS
+def test_every_tenants_queue_has_a_line_in_each_of_three_charts(visit: Visit, shots: Path) -> None:
+    opened(visit, "promises")
+    panel = visit.page.locator("#queues")
+    panel.scroll_into_view_if_needed()
+    for chart in ("length", "waited", "admitted"):
+        visit.page.wait_for_selector(f"#chart-{chart} .main-svg")
+    lines = {
+        chart: visit.page.locator(f"#chart-{chart}").evaluate("node => node.data.map((one) => one.name).sort()")
+        for chart in ("length", "waited", "admitted")
+    }
+    assert lines["length"] == lines["waited"] == lines["admitted"] != []
+    expect(visit.page.locator("#queues-note")).not_to_be_empty()
+    drawn = visit.page.locator("#chart-length").evaluate("node => node.data[0].y.length")
+    assert drawn > 0
+    width = visit.page.evaluate("innerWidth")
+    panel.screenshot(path=shots / f"queues-{width}.png")
+
+
 def test_the_slider_goes_back_and_forth_in_time(visit: Visit) -> None:
     opened(visit, "past")
     expect(visit.page.locator("#past-note")).to_contain_text("Now")

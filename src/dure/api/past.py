@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 
 from dure.api.backend import Backend
-from dure.model.errors import NotFound
-from dure.model.units import Instant
+from dure.model.errors import InvalidInput, NotFound
+from dure.model.units import Instant, Seconds
+from dure.model.who import Who
 from dure.model.workload import WorkloadRecord
 from dure.watch.past import Change, FleetWas, Journey, Stretch
+from dure.watch.queues import QueuePoint, queue_points, waits
 
 BATCH = 2000
 # Of a long journal only so many of the newest lines are indexed.
 MOST = 200_000
+# Of the queues so many steps at most are told at once.
+MOST_STEPS = 1_000
 
 
 class Past:
@@ -40,6 +44,22 @@ class Past:
         with self._lock:
             self._catch_up()
             return tuple(reversed(self._journey.changes[-limit:]))
+
+    def queues(
+        self, who: Who, tenant: str | None, since_s: Instant, until_s: Instant, step_s: Seconds
+    ) -> tuple[QueuePoint, ...]:
+        """Of the tenants whom `who` may see; the journal's beginning is as far back as it goes."""
+        if until_s - since_s > MOST_STEPS * step_s:
+            raise InvalidInput(f"more than {MOST_STEPS} steps", remedy="Ask for a shorter time, or a longer step_s.")
+        known = [one.name for one in self._backend.store.list_tenants()]
+        names = {name for name in known if who.sees(name) and tenant in (None, name)}
+        with self._lock:
+            self._catch_up()
+            first_s = until_s if self._journey.first_s is None else self._journey.first_s
+            begin_s = max(since_s, first_s // step_s * step_s)
+            records = self._backend.store.list_workloads(since_s=begin_s, tenant=tenant)
+            seen = [one for one in records if who.sees(one.spec.tenant)]
+            return queue_points(waits(seen, self._journey.homes), names, begin_s, until_s, step_s)
 
     def _catch_up(self) -> None:
         store = self._backend.store

@@ -120,6 +120,8 @@ RULES: dict[str, Rule] = {
     "GET /v1/past.csv": Rule(_FLEET, _V),
     "GET /v1/clusters/{cluster}/devices/{device}/timeline": Rule(_FLEET, _V),
     "GET /v1/clusters/{cluster}/devices/{device}/timeline.csv": Rule(_FLEET, _V),
+    "GET /v1/queues": Rule(_OWN, _V),
+    "GET /v1/queues.csv": Rule(_OWN, _V),
     "GET /v1/changes": Rule(_FLEET, _V),
     "GET /v1/changes.csv": Rule(_FLEET, _V),
     # Shared devices name every tenant that runs on them.

@@ -6,13 +6,14 @@ import { read } from "./api.js";
 import { explain } from "./why.js";
 import { currency, startView } from "./view.js";
 import { plot, redrawPlots } from "./plot.js";
+import { showQueues } from "./lengths.js";
 
 const COLOURS = ["--accent", "--warn", "--dim", "--bad", "--text"];
 
 async function show(status) {
-  const [slo, anomalies, changes, drift, history, weights] = await Promise.all([
+  const [slo, anomalies, changes, drift, history, weights, queues] = await Promise.all([
     read("/v1/slo"), read("/v1/anomalies"), read("/v1/changes?limit=100"), read("/v1/drift"),
-    read(`/v1/history?since_s=${status.now_s - 2 * 86400}`), read("/v1/weights"),
+    read(`/v1/history?since_s=${status.now_s - 2 * 86400}`), read("/v1/weights"), read("/v1/queues"),
   ]);
   showBudgets(slo.items);
   showRows("anomalies", anomalies.items.slice(0, 40), (one) => `${one.thing}/${one.since_s}`, (one) =>
@@ -25,6 +26,7 @@ async function show(status) {
     { name: "waiting", colour: "--warn", points: history.items.map((one) => [one.at_s, one.held]), shape: "hv" },
   ]);
   showWeights(weights.points ?? []);
+  showQueues(queues.items, status.now_s);
 }
 
 const stamp = (at) => `${day(at)} ${shortTime(at)}`;
