@@ -55,6 +55,11 @@ def command(
     """
     if context and kubeconfig is None:
         raise click.UsageError("--context goes with --kubeconfig.")
+    if kubeconfig is not None:
+        from dure.adapters.kube.rest import Api
+
+        # A file that is none is a wrong option, not a finding about a cluster.
+        Api.from_kubeconfig(kubeconfig, context).close()
     found = findings(state, fleet_file)
     if kubeconfig is not None:
         found += kubeconfig_findings(context or "cluster", kubeconfig, context)
