@@ -96,11 +96,11 @@ def test_who_belongs_to_a_tenant_sees_its_own_figures_and_no_empty_panels(
     expect(page.locator("#problem")).to_be_hidden()
     if name == "money":
         expect(page.locator("#ahead-note")).to_have_text(re.compile("^vision: "))
-        hidden = ("waste", "ahead-of")
+        hidden = ["waste", "ahead-of"]
     else:
         page.wait_for_selector("#chart-length .main-svg")
         assert page.locator("#chart-length").evaluate("node => node.data.map((one) => one.name)") == ["vision"]
-        hidden = ("anomalies", "changes", "drift")
+        hidden = ["anomalies", "changes", "drift"]
     for panel in hidden:
         expect(page.locator(f"#{panel}")).to_be_hidden()
     page.screenshot(path=shots / f"{name}-of-a-tenant.png", full_page=True)

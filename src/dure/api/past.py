@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
+
+import msgspec
 
 from dure.api.backend import Backend
 from dure.model.errors import InvalidInput, NotFound
+from dure.model.pruned import PRUNED_SETTING
 from dure.model.units import Instant, Seconds
 from dure.model.who import Who
 from dure.model.workload import WorkloadRecord
@@ -26,9 +30,14 @@ class Past:
         self._lock = threading.Lock()
 
     def fleet_at(self, at_s: Instant) -> FleetWas:
+        cut_s = self._cut_s()
+        if at_s < cut_s:
+            when = datetime.fromtimestamp(cut_s, UTC).isoformat(timespec="seconds")
+            raise InvalidInput(f"the past begins at {when} ({cut_s:.0f})", remedy="What was before it was cut off.")
         with self._lock:
             self._catch_up()
-            return self._journey.fleet_at(self._backend.store.list_workloads(since_s=at_s), at_s)
+            was = self._journey.fleet_at(self._backend.store.list_workloads(since_s=at_s), at_s)
+        return msgspec.structs.replace(was, first_s=max(was.first_s, cut_s))
 
     def held_by(self, cluster: str, device: str) -> tuple[Stretch, ...]:
         known = next((one for one in self._backend.store.list_reports() if one.cluster == cluster), None)
@@ -56,10 +65,15 @@ class Past:
         with self._lock:
             self._catch_up()
             first_s = until_s if self._journey.first_s is None else self._journey.first_s
-            begin_s = max(since_s, first_s // step_s * step_s)
+            begin_s = min(max(since_s, first_s // step_s * step_s, self._cut_s()), until_s)
             records = self._backend.store.list_workloads(since_s=begin_s, tenant=tenant)
             seen = [one for one in records if who.sees(one.spec.tenant)]
             return queue_points(waits(seen, self._journey.homes), names, begin_s, until_s, step_s)
+
+    def _cut_s(self) -> Instant:
+        """From when on the journal is whole."""
+        kept = self._backend.store.fetch_setting(PRUNED_SETTING)
+        return float(kept) if kept else 0.0
 
     def _catch_up(self) -> None:
         store = self._backend.store

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from dure.api.board import Maps
+from dure.model.pruned import PRUNED_SETTING
 from tests.unit.api.clients import Client
 from tests.unit.api.small_world import NOW_S, SmallWorld
 
@@ -76,3 +77,14 @@ def test_the_queues_answer_over_the_api_by_tenant_and_step(client: Client) -> No
 )
 def test_queues_of_no_sensible_time_are_refused(client: Client, asked: dict[str, str], status: int) -> None:
     assert client.get("/v1/queues", params=asked).status_code == status
+
+
+def test_the_past_goes_back_to_where_it_was_cut_off_and_says_so(client: Client, world: SmallWorld) -> None:
+    cut_s = NOW_S - 300
+    world.store.write_setting(PRUNED_SETTING, repr(cut_s))
+    refused = client.get("/v1/past", params={"at_s": cut_s - 1})
+    assert refused.status_code == 400
+    assert f"{cut_s:.0f}" in refused.json()["detail"]
+    assert client.get("/v1/past", params={"at_s": NOW_S}).json()["first_s"] == cut_s
+    queues = client.get("/v1/queues", params={"since_s": NOW_S - 3600, "step_s": 60}).json()["items"]
+    assert min(one["at_s"] for one in queues) >= cut_s
