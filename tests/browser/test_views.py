@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
+from dure.api.auth import OWNER
+from dure.api.server import Server
 from dure.embedded.live import LiveFleet
-from tests.browser.conftest import Visit
+from dure.model.tenant import Role
+from dure.model.token import TokenWish
+from dure.plane import tokens
+from tests.browser.conftest import PATIENCE_MS, Visit
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -65,12 +71,65 @@ def test_days_and_carbon_can_be_chosen(visit: Visit) -> None:
     expect(visit.page.get_by_role("button", name="CO₂e")).to_have_attribute("aria-pressed", "true")
 
 
+def test_the_forecast_of_one_tenant_can_be_chosen(visit: Visit) -> None:
+    opened(visit, "money")
+    visit.page.get_by_label("Whose forecast").select_option("vision")
+    expect(visit.page.locator("#ahead-note")).to_have_text(re.compile("^vision: "))
+    expect(visit.page.locator("#green-note")).to_have_text(re.compile("^vision: "))
+    expect(visit.page.get_by_role("link", name="The forecast of cost as JSON")).to_have_attribute(
+        "href", "/v1/forecast/cost?tenant=vision"
+    )
+    assert visit.complaints == []
+
+
+@pytest.mark.parametrize("name", ["money", "promises"])
+def test_who_belongs_to_a_tenant_sees_its_own_figures_and_no_empty_panels(
+    chromium: Browser, server: Server, live: LiveFleet, name: str, shots: Path
+) -> None:
+    wish = TokenWish(f"{name}-{time.time_ns()}", Role.VIEWER, "vision")
+    secret = tokens.create(live.store, wish, OWNER, time.time()).secret
+    context = chromium.new_context(extra_http_headers={"authorization": f"Bearer {secret}"})
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    page.goto(f"{server.address.url}/{name}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "on")
+    expect(page.locator("#problem")).to_be_hidden()
+    if name == "money":
+        expect(page.locator("#ahead-note")).to_have_text(re.compile("^vision: "))
+        hidden = ["waste", "ahead-of"]
+    else:
+        page.wait_for_selector("#chart-length .main-svg")
+        assert page.locator("#chart-length").evaluate("node => node.data.map((one) => one.name)") == ["vision"]
+        hidden = ["anomalies", "changes", "drift"]
+    for panel in hidden:
+        expect(page.locator(f"#{panel}")).to_be_hidden()
+    page.screenshot(path=shots / f"{name}-of-a-tenant.png", full_page=True)
+    context.close()
+
+
 def test_a_broken_promise_stands_first_and_explains_itself(visit: Visit) -> None:
     opened(visit, "promises")
     row = visit.page.locator("#slo tr").first
     expect(row).to_be_visible()
     row.get_by_role("button").click()
     expect(visit.page.get_by_role("dialog")).to_contain_text("serving")
+
+
+@SCREENS
+def test_every_tenants_queue_has_a_line_in_each_of_three_charts(visit: Visit, shots: Path) -> None:
+    opened(visit, "promises")
+    panel = visit.page.locator("#queues")
+    panel.scroll_into_view_if_needed()
+    for chart in ("length", "waited", "admitted"):
+        visit.page.wait_for_selector(f"#chart-{chart} .main-svg")
+    names = "(id) => document.getElementById(id).data.map((one) => one.name)"
+    lines = visit.page.evaluate(f"['chart-length', 'chart-waited', 'chart-admitted'].map({names})")
+    assert lines[0] == lines[1] == lines[2] != []
+    expect(visit.page.locator("#queues-note")).not_to_be_empty()
+    drawn = visit.page.locator("#chart-length").evaluate("node => node.data[0].y.length")
+    assert drawn > 0
+    width = visit.page.evaluate("innerWidth")
+    panel.screenshot(path=shots / f"queues-{width}.png")
 
 
 def test_the_slider_goes_back_and_forth_in_time(visit: Visit) -> None:

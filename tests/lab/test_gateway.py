@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -11,7 +12,10 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from dure.adapters.kube.rbac import NAMESPACE
 from dure.adapters.kube.rest import Api
+from dure.adapters.kube.rights import Account, may, rights
+from dure.adapters.kueue import rbac
 from dure.gateway.mover import GATE
 from dure.gateway.process import Gateway
 from dure.gateway.recovery import Recovery
@@ -25,12 +29,15 @@ from dure.route.situation import Alternative
 from lab import Lab
 from lab.cluster import Cluster
 from lab.fixtures import LabFactory
+from lab.rest import Json
+from tests.kube.world import until
 from tests.lab.kueue_objects import NODES, job, queues
 from tests.lab.objects import has_condition
 
 pytestmark = pytest.mark.lab
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
+CREATES_JOBS: Json = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
 TO_OTHER = "[{class: t4, queue: user-gpu-queue}, {class: t4b, queue: user-other-queue, estimate: 3}]"
 TO_CPU = (
     "[{class: t4, queue: user-gpu-queue, estimate: 60}, {class: cpu, queue: user-cpu-queue, estimate: 3, "
@@ -49,12 +56,23 @@ def hub() -> Iterator[Cluster]:
     with Lab(["hub"], kueue={"hub"}) as lab:
         lab["hub"].add_nodes(NODES)
         lab["hub"].apply(*queues())
+        lab["hub"].apply(*rbac.manifests())
+        wait_allowed(lab["hub"], Account(NAMESPACE, rbac.ACCOUNT), *rbac.rules(), *rbac.order_rules())
         yield lab["hub"]
+
+
+def wait_allowed(hub: Cluster, account: Account, *rules: Json, namespace: str = "") -> None:
+    """A role counts a moment after it was written."""
+    with Api.from_kubeconfig(hub.kubeconfig_path) as api:
+        for _, given in rights(rules, namespace):
+            for right in given:
+                until(partial(may, api, right, account), right.words)
 
 
 @pytest.fixture
 def gateway(hub: Cluster) -> Iterator[tuple[Gateway, httpx.Client]]:
-    with Api.from_kubeconfig(hub.kubeconfig_path) as api:
+    """With the account that `dure render gateway` prints: whatever these tests do, its rights are enough for it."""
+    with Api.from_kubeconfig(hub.kubeconfig_of(NAMESPACE, rbac.ACCOUNT)) as api:
         settings = Settings(light=LightRule(queue="user-cpu-queue"), reroute=MoveSettings(gain=0.0))
         made = Gateway(api, settings, everybody=True)
         with httpx.Client(base_url=made.start(), trust_env=False, timeout=30.0) as client:
@@ -203,7 +221,7 @@ def test_a_gated_twin_left_by_a_crash_is_settled(hub: Cluster, gateway: tuple[Ga
 def test_the_callers_own_rights_decide(hub: Cluster) -> None:
     hub.kubectl("create", "serviceaccount", "nobody")
     token = hub.kubectl("create", "token", "nobody").strip()
-    with Api.from_kubeconfig(hub.kubeconfig_path) as api:
+    with Api.from_kubeconfig(hub.kubeconfig_of(NAMESPACE, rbac.ACCOUNT)) as api:
         made = Gateway(api, Settings(moves=False))
         with httpx.Client(base_url=made.start(), trust_env=False, timeout=30.0) as client:
             assert submit(client, job("x")).status_code == 401
@@ -214,7 +232,7 @@ def test_the_callers_own_rights_decide(hub: Cluster) -> None:
             assert "nobody" in answer.json()["detail"]
             hub.kubectl("create", "role", "jobs", "--verb=create", "--resource=jobs.batch")
             hub.kubectl("create", "rolebinding", "jobs", "--role=jobs", "--serviceaccount=default:nobody")
-            hub.kubectl("auth", "can-i", "create", "jobs", "--as=system:serviceaccount:default:nobody")
+            wait_allowed(hub, Account("default", "nobody"), CREATES_JOBS, namespace="default")
             allowed = client.post(
                 "/v1/jobs", content=json.dumps(job("x", run_s=1)), headers={"Authorization": f"Bearer {token}"}
             )

@@ -20,12 +20,14 @@ from dure.api.pulse import Pulse
 from dure.model.answer import Trouble
 from dure.model.errors import DureError
 from dure.model.units import DAY_S, HOUR_S, Instant
+from dure.plane.books import MARK
 from dure.watch.anomaly import Anomaly, DetectSettings, detect
 from dure.watch.attainment import P95
 from dure.watch.burn import BUDGET_S, PAGE, BudgetState, budget_state
 from dure.watch.drift import Drift, costs, drift, durations
 from dure.watch.forecast import Forecast, forecast
 from dure.watch.history import CARBON, COST, GOOD, REQUESTS, USED
+from dure.watch.hourly import hourly
 from dure.watch.look import counts, gridded, looked
 
 T = TypeVar("T")
@@ -49,7 +51,10 @@ class ServiceBudget(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Foreseen(msgspec.Struct, frozen=True):
-    """One value an hour: what was, and what is to come with its quantiles. `unit` is that of the series' name."""
+    """One value an hour: what was, and what is to come with its quantiles. `unit` is that of the series' name.
+
+    Of a `tenant` the past is its own, from its ledger: money, grams and devices' worth of what it held.
+    """
 
     name: str
     series: str
@@ -57,6 +62,7 @@ class Foreseen(msgspec.Struct, frozen=True):
     ahead: tuple[tuple[Instant, tuple[float, ...]], ...]
     quantiles: tuple[float, ...]
     method: str
+    tenant: str = ""
 
 
 class Insight:
@@ -97,9 +103,10 @@ class Insight:
             except DureError as error:
                 _log.warning("no budgets", error=str(error))
 
-    def foreseen(self, name: str) -> Foreseen:
-        """`name` is one of `FORESEEN`."""
-        return self._once(f"foreseen/{name}", lambda: self._foreseen(name))
+    def foreseen(self, name: str, tenant: str = "") -> Foreseen:
+        """`name` is one of `FORESEEN`; of one tenant, which has to exist, or of the whole fleet."""
+        make = self._foreseen_of if tenant else self._foreseen
+        return self._once(f"foreseen/{name}/{tenant}", lambda: make(name, tenant))
 
     def drifts(self) -> tuple[Drift, ...]:
         return self._once("drift", self._drifts)
@@ -143,30 +150,44 @@ class Insight:
         order = {PAGE: 0, "ticket": 1, "": 2}
         return tuple(sorted(found, key=lambda one: (order[one.level], one.state.left or 0.0, one.workload)))
 
-    def _foreseen(self, name: str) -> Foreseen:
+    def _foreseen(self, name: str, _: str) -> Foreseen:
         series, now_s = FORESEEN[name], self._backend.now()
         hours = int(FORECAST_PAST_S // HOUR_S)
         since_s = (now_s // HOUR_S - hours) * HOUR_S
         kept = gridded(self._pulse.series(series, since_s, now_s), (), since_s, hours, float(HOUR_S)).get("")
         values = [] if kept is None else kept.tolist()
         known = next((index for index, value in enumerate(values) if value == value), len(values))
-        past = values[known:]
-        made: Forecast = forecast(past, AHEAD_H)
-        begin_s, next_s = since_s + known * HOUR_S, since_s + hours * HOUR_S
-        return Foreseen(
-            name,
-            series,
-            tuple((begin_s + index * HOUR_S, value if value == value else None) for index, value in enumerate(past)),
-            tuple((next_s + index * HOUR_S, row) for index, row in enumerate(made.values)),
-            made.quantiles,
-            made.method,
-        )
+        return _foretold(name, series, values[known:], since_s + hours * HOUR_S)
+
+    def _foreseen_of(self, name: str, tenant: str) -> Foreseen:
+        """From the hours that the ledger has closed: the one under way would look like a fall."""
+        store, now_s = self._backend.store, self._backend.now()
+        written = store.fetch_setting(MARK)
+        until = int(min(now_s, float(written) if written else now_s) // HOUR_S)
+        postings = store.list_ledger(until - int(FORECAST_PAST_S // HOUR_S), until, tenant=tenant)
+        _, past = hourly(postings, until, name)
+        return _foretold(name, f"ledger {name} of {tenant}", past, float(until * HOUR_S), tenant)
 
     def _drifts(self) -> tuple[Drift, ...]:
         since_s = self._backend.now() - DRIFT_PAST_S
         ended = self._backend.store.list_workloads(ended=True, since_s=since_s)
         shared = self._shares.list_foretold() if self._shares is not None else ()
         return (*drift("duration", durations(ended)), *drift("cost", costs(ended)), *drift("sharing", shared))
+
+
+def _foretold(name: str, series: str, past: list[float], next_s: Instant, tenant: str = "") -> Foreseen:
+    """One rule for fleet and tenants: nothing is foretold of a tenant from a past too short for the fleet."""
+    made: Forecast = forecast(past, AHEAD_H)
+    begin_s = next_s - len(past) * HOUR_S
+    return Foreseen(
+        name,
+        series,
+        tuple((begin_s + index * HOUR_S, value if value == value else None) for index, value in enumerate(past)),
+        tuple((next_s + index * HOUR_S, row) for index, row in enumerate(made.values)),
+        made.quantiles,
+        made.method,
+        tenant,
+    )
 
 
 def _broken(promise: ServiceBudget) -> Trouble:

@@ -11,7 +11,7 @@ import click
 from dure.cli.client import Client
 from dure.cli.output import moment, output_options, print_data, print_table
 from dure.cli.state import state_option
-from dure.model.audit import AuditLine, Finding, Mark, check
+from dure.model.audit import AuditLine, Finding, Mark, check, origin_of
 from dure.model.errors import Conflict, InvalidInput
 
 _SHOWN = 20
@@ -78,12 +78,14 @@ def verify(store_url: str, exported: Path | None, marks: tuple[str, ...], output
     """Read every line and everything it speaks of; exit code 5 when something is not as it was written.
 
     Reads the database itself, needs no running Dure. The state folder keeps a mark of how far the log had come, so
-    that a log which was cut off or written anew is found too; `--mark` adds marks of your own.
+    that a log which was cut off or written anew is found too; `--mark` adds marks of your own. After `dure prune` it
+    begins where the cut says, and tells so.
     """
     known = [_mark(text) for text in marks]
-    count, findings = _of_file(exported, known) if exported else _of_database(store_url, state, known)
+    count, findings, gone = _of_file(exported, known) if exported else _of_database(store_url, state, known)
     if output in ("json", "yaml"):
-        print_data({"lines": count, "findings": [[one.where, one.sentence] for one in findings]}, output)
+        told = [[one.where, one.sentence] for one in findings]
+        print_data({"lines": count, "first_line": gone + 1, "findings": told}, output)
     if findings:
         more = "".join(f"\n  {one.where}: {one.sentence}" for one in findings[:_SHOWN])
         raise Conflict(
@@ -91,10 +93,12 @@ def verify(store_url: str, exported: Path | None, marks: tuple[str, ...], output
             remedy="Keep a copy of the database as it is, and compare it with a backup.",
         )
     if output not in ("json", "yaml"):
-        click.echo(f"{count} lines: nothing was altered.")
+        since = f" from line {gone + 1} on, where the log was cut off" if gone else ""
+        click.echo(f"{count} lines{since}: nothing was altered.")
 
 
-def _of_file(path: Path, known: list[Mark]) -> tuple[int, list[Finding]]:
+def _of_file(path: Path, known: list[Mark]) -> tuple[int, list[Finding], int]:
+    """How many lines, what is wrong with them, and after which one they begin."""
     import msgspec
 
     try:
@@ -103,10 +107,11 @@ def _of_file(path: Path, known: list[Mark]) -> tuple[int, list[Finding]]:
         raise InvalidInput(f"this is not an exported log: {error}", where=str(path)) from error
     if not lines:
         raise InvalidInput("there is no line in it", where=str(path), remedy="Make one: dure audit export > FILE")
-    return len(lines), list(check(lines, known=known))
+    origin = origin_of(lines)
+    return len(lines), list(check(lines, known=known, origin=origin)), origin.seq
 
 
-def _of_database(url: str, state: Path, known: list[Mark]) -> tuple[int, list[Finding]]:
+def _of_database(url: str, state: Path, known: list[Mark]) -> tuple[int, list[Finding], int]:
     import msgspec
 
     from dure.adapters.store import open_store
@@ -119,7 +124,7 @@ def _of_database(url: str, state: Path, known: list[Mark]) -> tuple[int, list[Fi
         known = [*known, msgspec.json.decode(kept.read_bytes(), type=Mark)]
     store = open_store(url or f"sqlite:///{file}")
     try:
-        return store.verify_audit(known)
+        return (*store.verify_audit(known), store.audit_origin().seq)
     finally:
         store.close()
 

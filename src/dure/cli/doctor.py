@@ -14,7 +14,7 @@ import click
 
 import dure
 from dure.cli.client import Client
-from dure.cli.doctor_kube import certificate_findings, cluster_findings
+from dure.cli.doctor_kube import certificate_findings, cluster_findings, kubeconfig_findings
 from dure.cli.finding import Finding
 from dure.cli.output import output_options, print_data
 from dure.cli.state import state_option
@@ -31,28 +31,45 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--fleet", "fleet_file", type=_FILE, help="Fleet file: look at its clusters themselves, and its rights."
 )
+@click.option("--kubeconfig", type=_FILE, help="Look at the cluster that this file reaches, and its rights.")
+@click.option("--context", default="", help="Context of the kubeconfig; its current one if left out.")
 @output_options
 @state_option
 @click.pass_context
-def command(ctx: click.Context, fleet_file: Path | None, output: str, state: Path) -> None:
+def command(
+    ctx: click.Context, fleet_file: Path | None, kubeconfig: Path | None, context: str, output: str, state: Path
+) -> None:
     """Check the state folder, the server, its version, clock, certificate, figures, books, promises, the clusters.
 
-    With the fleet file the API server of each cluster that has a kubeconfig is asked too: its version, and whether
-    the account may do everything that an agent does. Exit code 1 when something is wrong; warnings leave it at 0.
+    With a fleet file the API server of each cluster that has a kubeconfig is asked too, with --kubeconfig that one:
+    its version, and whether the service accounts of agent and gateway (dure-system/dure-agent, dure-gateway) may do
+    everything they have to. Each right that lacks is named with the rule and the command that bring it back. Where
+    neither account exists, the kubeconfig's own is asked about. Exit code 1 when something is wrong; warnings leave
+    it at 0.
 
     \b
     Example:
       dure doctor
       dure doctor --fleet fleet.yaml --json
+      dure doctor --kubeconfig ~/.kube/config --context seoul
     """
+    if context and kubeconfig is None:
+        raise click.UsageError("--context goes with --kubeconfig.")
+    if kubeconfig is not None:
+        from dure.adapters.kube.rest import Api
+
+        # A file that is none is a wrong option, not a finding about a cluster.
+        Api.from_kubeconfig(kubeconfig, context).close()
     found = findings(state, fleet_file)
+    if kubeconfig is not None:
+        found += kubeconfig_findings(context or "cluster", kubeconfig, context)
     if output in ("json", "yaml"):
         print_data([one._asdict() for one in found], output)
     else:
         for one in found:
             click.echo(f"{'ok' if one.level == 'ok' else one.level.upper():<8} {one.check:<10} {one.message}")
-            if one.remedy:
-                click.echo(f"{'':<19} {one.remedy}")
+            for line in one.remedy.splitlines():
+                click.echo(f"{'':<19} {line}")
     if any(one.level == "error" for one in found):
         ctx.exit(1)
 

@@ -1,11 +1,12 @@
 """`dure doctor --fleet FILE`: looks at each member cluster itself, as the fleet file names it.
 
-Does its API server answer, which version is it, how long is its certificate good, and may the account of the
-kubeconfig do everything that an agent does. Asks only; nothing is changed.
+Does its API server answer, which version is it, how long is its certificate good, and may Dure's accounts there do
+what they have to (`doctor_rights`). Asks only; nothing is changed.
 """
 
 from __future__ import annotations
 
+import shlex
 import socket
 import ssl
 import time
@@ -23,21 +24,27 @@ OLDEST = (1, 29)
 
 
 def cluster_findings(spec: ClusterSpec) -> Iterator[Finding]:
-    from dure.adapters.kube.rest import Api
-
     name, connect = spec.info.name, spec.connect
     path = Path(connect.kubeconfig).expanduser()
     if not path.is_file():
         yield Finding("kube", "error", f"{name}: no file {path}", "Correct connect.kubeconfig in the fleet file.")
         return
+    yield from kubeconfig_findings(name, path, connect.context)
+
+
+def kubeconfig_findings(name: str, path: Path, context: str) -> Iterator[Finding]:
+    """Of the cluster that this kubeconfig reaches."""
+    from dure.adapters.kube.rest import Api
+    from dure.cli.doctor_rights import Target, right_findings
+
+    words = ["kubectl", "--kubeconfig", str(path), *(["--context", context] if context else [])]
     try:
-        api = Api.from_kubeconfig(path, connect.context)
-        version: dict[str, Any] = api.get("/version", dict[str, Any])
+        with Api.from_kubeconfig(path, context) as api:
+            version: dict[str, Any] = api.get("/version", dict[str, Any])
+            yield _version(name, version)
+            yield from right_findings(Target(name, api, shlex.join(words)))
     except DureError as error:
         yield Finding("kube", "error", f"{name}: {error.message}", error.remedy or "Does kubectl reach it?")
-        return
-    yield _version(name, version)
-    yield from _rights(name, api)
 
 
 def _version(name: str, found: dict[str, Any]) -> Finding:
@@ -47,35 +54,6 @@ def _version(name: str, found: dict[str, Any]) -> Finding:
     if len(known) == 2 and known < OLDEST:
         return Finding("kube", "warning", f"{name}: Kubernetes {text}", "Dure is tested from 1.29 on.")
     return Finding("kube", "ok", f"{name}: Kubernetes {text} answers")
-
-
-def _rights(name: str, api: Any) -> Iterator[Finding]:
-    """Every right of the agent's role, asked of the API server for this account."""
-    from dure.adapters.kube.rbac import rules
-
-    missing = []
-    for rule in rules():
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                missing += [f"{verb} {resource}" for verb in rule["verbs"] if not _may(api, group, resource, verb)]
-    if missing:
-        shown = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
-        remedy = "Apply the agent's role: dure render agent | kubectl apply -f -"
-        yield Finding("rbac", "warning", f"{name}: this account may not {shown}", remedy)
-    else:
-        yield Finding("rbac", "ok", f"{name}: this account may do all that an agent does")
-
-
-def _may(api: Any, group: str, resource: str, verb: str) -> bool:
-    main, _, sub = resource.partition("/")
-    asked = {"group": group, "resource": main, "subresource": sub, "verb": verb}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": asked},
-    }
-    answer = api.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body, dict[str, Any])
-    return bool(answer.get("status", {}).get("allowed"))
 
 
 def certificate_findings(url: str) -> Iterator[Finding]:

@@ -58,6 +58,7 @@ COMMANDS: dict[str, Entry] = {
     "report": Entry("dure.cli.report", "Cost, carbon, promises and waste of the last days, as a page.", PEOPLE),
     "audit": Entry("dure.cli.audit", "Who changed what; has anybody altered it.", PEOPLE),
     "backup": Entry("dure.cli.backup", "Everything the store holds, as one file.", RUN),
+    "prune": Entry("dure.cli.prune", "Cut off the oldest past; what is left stays sealed.", RUN),
     "restore": Entry("dure.cli.restore", "A backup into an empty store.", RUN),
     "migrate": Entry("dure.cli.migrate", "The schema of the database, forward or back.", RUN),
     "tls": Entry("dure.cli.tls", "The authority of dure up --tls: show, rotate.", PROCESS),

@@ -55,6 +55,22 @@ def agent(cluster: str, plane: str, image: str, ca_secret: str | None) -> None:
     click.echo(yaml.safe_dump_all(made, sort_keys=False), nl=False)
 
 
+@command.command()
+@click.option("--order/--no-order", default=True, show_default=True, help="May serve long jobs of a backlog first.")
+@click.option("--dispatch", is_flag=True, help="May name worker clusters (MultiKueue) for Workloads.")
+def gateway(order: bool, dispatch: bool) -> None:
+    """The account of a gateway (dure-system/dure-gateway) with exactly its rights.
+
+    \b
+    Example:
+      dure render gateway | kubectl apply -f -
+      dure render gateway --dispatch | kubectl apply -f -
+    """
+    from dure.adapters.kueue.rbac import manifests
+
+    click.echo(yaml.safe_dump_all(manifests(order=order, dispatch=dispatch), sort_keys=False), nl=False)
+
+
 def _options(function: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(
         (

@@ -14,7 +14,7 @@ import click
 
 from dure.cli.monitoring import Wanted, monitoring_options, opened, telling
 from dure.cli.state import remove_address, state_option, write_address
-from dure.files.params import OBJECT_NAME, SEED, FiniteRange
+from dure.files.params import KEPT, OBJECT_NAME, SEED, FiniteRange
 
 if TYPE_CHECKING:
     from dure.adapters.oidc import Relying
@@ -51,6 +51,7 @@ COLLECT = (50_000, 20, 50)
 @click.option(
     "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; SQLite in the state folder."
 )
+@click.option("--keep", type=KEPT, envvar="DURE_KEEP", help="How much of the past is kept (90d, 26w); else all.")
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -97,6 +98,7 @@ def command(
     fleet_file: Path | None,
     seed: int,
     store_url: str,
+    keep: float | None,
     token_file: Path | None,
     grpc_port: int | None,
     grpc_cert: Path | None,
@@ -152,7 +154,7 @@ def command(
     fleet, catalogue = fleet_and_catalogue(fleet_file)
     monitoring = Wanted(prometheus, scrape, notify)
     with hold(state), ExitStack() as stack:
-        live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url)
+        live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url, keep_s=keep)
         samples = stack.enter_context(opened(monitoring, live))
         keys = Keys(shared or fetch_token(state / "token"))
         authority = _authority(state) if tls else None

@@ -32,8 +32,9 @@ from dure.embedded.world import EmbeddedWorld
 from dure.model.catalogue import Catalogue
 from dure.model.errors import DureError, InvalidInput
 from dure.model.fleet import Fleet
-from dure.model.units import HOUR_S, Instant
+from dure.model.units import HOUR_S, Instant, Seconds
 from dure.plane.desk import Desk
+from dure.plane.retention import Retention
 
 # A new fleet begins with the stream of the last hours, so that there is something to see at once.
 BACKLOG_S = 3 * HOUR_S
@@ -74,7 +75,15 @@ class LiveFleet:
     """Owns the loop's thread. `desk` is what the API serves."""
 
     def __init__(
-        self, fleet: Fleet, catalogue: Catalogue, state: Path, *, speed: float, seed: int = 1, store_url: str = ""
+        self,
+        fleet: Fleet,
+        catalogue: Catalogue,
+        state: Path,
+        *,
+        speed: float,
+        seed: int = 1,
+        store_url: str = "",
+        keep_s: Seconds | None = None,
     ) -> None:
         state.mkdir(parents=True, exist_ok=True)
         self._file, self._mark = state / "world.msgpack", state / "audit.mark"
@@ -107,6 +116,7 @@ class LiveFleet:
                 self.world.submit(small_services(fleet, catalogue))
         self.shares = SharedFleet(self.store, self.clock.now, self._real.now, seed)
         self._stage = Stage(state, self.world, fleet, catalogue)
+        self._retention = Retention(self.store, keep_s) if keep_s is not None else None
         self._thread = threading.Thread(target=self._run, name="dure-loop", daemon=True)
         self._sharing = threading.Thread(target=self._share, name="dure-share", daemon=True)
 
@@ -144,6 +154,8 @@ class LiveFleet:
             self._fed_until_s = now_s
             with span("plane.turn", at_s=now_s):
                 self.world.step()
+            if self._retention is not None and (cut := self._retention.turn(now_s)):
+                _log.info("cut off the past", before_s=cut.cut_s, lines=cut.lines, decisions=cut.decisions)
         except DureError as error:
             _log.warning("turn failed, trying again", error=str(error))
         except Exception as error:

@@ -57,6 +57,25 @@ class _Url(click.ParamType[str]):
         return text
 
 
+class _Kept(click.ParamType[float]):
+    """How much of the past is kept, in seconds."""
+
+    name = "duration"
+    least_d = 35
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"([0-9]{1,5})([dw])", str(value))
+        if found is None:
+            self.fail(f"{str(value)[:80]!r} is no length of time: write it as 90d or 26w.", param, ctx)
+        days = int(found[1]) * (7 if found[2] == "w" else 1)
+        if days < self.least_d:
+            self.fail(f"{value} is too little: forecasts need {self.least_d} days.", param, ctx)
+        return days * 86_400.0
+
+
+KEPT = _Kept()
 KUBE_NAME = _Pattern(
     "name", r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "use up to 63 lower-case letters, digits and '-', no '-' at an end"
 )

@@ -14,6 +14,9 @@ from dure.model.units import Instant
 
 # What comes before the first line.
 START = "0" * 64
+# What a cut of the log does: one line that names the last line gone, then lines that tell again what stands.
+PRUNE, RESTATE = "prune", "restate"
+CUT, REMOVED, JOURNAL = "cut", "removed", "journals"
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -80,13 +83,48 @@ def digest_of(*parts: object) -> str:
     return hasher.hexdigest()[:32]
 
 
-def check(lines: Iterable[AuditLine], end: Mark | None = None, known: Iterable[Mark] = ()) -> Iterator[Finding]:
+def folded(digests: Iterable[str], before: str = START) -> str:
+    """Many digests as one, in their order."""
+    for digest in digests:
+        before = hash_of(digest, before)
+    return before
+
+
+def cut_of(line: AuditLine) -> Mark | None:
+    """The last line that was gone when this one was written; None where it tells of no cut."""
+    if f'"{PRUNE}"' not in line.body:
+        return None
+    try:
+        said = line.said()
+        cuts = [Mark(int(one.name), one.digest) for one in said.facts if one.kind == CUT]
+    except (msgspec.MsgspecError, ValueError):
+        # The chain itself says that this line was altered.
+        return None
+    return cuts[0] if said.action == PRUNE and cuts else None
+
+
+def origin_of(lines: Iterable[AuditLine]) -> Mark:
+    """After which line a log begins: the newest cut says so; without one it is whole."""
+    first, found = 0, Mark()
+    for line in lines:
+        first = first or _seq(line)
+        found = cut_of(line) or found
+    return Mark() if first == 1 else found
+
+
+def check(
+    lines: Iterable[AuditLine], end: Mark | None = None, known: Iterable[Mark] = (), origin: Mark | None = None
+) -> Iterator[Finding]:
     """Everything that is wrong with a chain: altered, left out, put in, moved, or cut off at its end.
 
-    `end` is where the chain should stop; `known` are marks taken earlier and kept elsewhere.
+    `end` is where the chain should stop; `known` are marks taken earlier and kept elsewhere. `origin` is the last
+    line that a cut took away: the chain begins after it, and marks before it can no longer be compared.
     """
-    before, count = START, 0
-    marks = {mark.seq: mark.hash for mark in known if mark.seq}
+    first = origin or Mark()
+    before, count = first.hash, first.seq
+    marks = {mark.seq: mark.hash for mark in known if mark.seq >= max(1, first.seq)}
+    if marks.pop(first.seq, first.hash) != first.hash:
+        yield Finding(f"line {first.seq}", "the cut names another hash than the one that was kept elsewhere")
     for line in lines:
         count += 1
         if hash_of(line.body, before) != line.hash:

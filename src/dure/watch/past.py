@@ -176,6 +176,15 @@ class Journey:
             found.append(Stretch(one.workload, tenant, one.at_s, min(ends, default=None), one.milli, one.profile))
         return tuple(found)
 
+    def homes(self, name: str, since_s: Instant, until_s: Instant) -> Iterable[tuple[Instant, bool]]:
+        """When this workload was given a home and when it was said to have none, in order."""
+        steps = self._steps.get(name, [])
+        begin = bisect.bisect_left(steps, since_s, key=lambda step: step.at_s)
+        for step in steps[begin:]:
+            if step.at_s > until_s:
+                return
+            yield step.at_s, step.home is not None
+
     def _step(self, name: str, at_s: Instant) -> _Step | None:
         steps = self._steps.get(name, [])
         index = bisect.bisect_right(steps, at_s, key=lambda step: step.at_s)

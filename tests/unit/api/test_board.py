@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from dure.api.board import Maps
+from dure.model.pruned import PRUNED_SETTING
 from tests.unit.api.clients import Client
 from tests.unit.api.small_world import NOW_S, SmallWorld
 
@@ -51,3 +53,38 @@ def test_the_past_and_a_device_answer_over_the_api(client: Client, world: SmallW
     missing = client.get(f"/v1/clusters/{cluster}/devices/no-such/timeline")
     assert missing.status_code == 404
     assert "dure get devices" in missing.json()["remedy"]
+
+
+def test_the_queues_answer_over_the_api_by_tenant_and_step(client: Client) -> None:
+    items = client.get("/v1/queues", params={"since_s": NOW_S - 7200, "step_s": 600}).json()["items"]
+    last = {one["tenant"]: one for one in items}
+    assert sum(one["waiting"] for one in last.values()) == client.get("/v1/board").json()["waiting_count"]
+    own = client.get("/v1/queues", params={"tenant": "vision"}).json()["items"]
+    assert {one["tenant"] for one in own} == {"vision"}
+    head = client.get("/v1/queues.csv").text.splitlines()[0]
+    assert head == "tenant,at_s,waiting,oldest_s,admitted,admitted_per_hour,waited_s"
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ({"step_s": "59"}, 400),
+        ({"since_s": "1", "step_s": "60"}, 400),
+        ({"since_s": "nan"}, 400),
+        ({"since_s": str(NOW_S), "until_s": str(NOW_S - 1)}, 400),
+        ({"until_s": "1e12"}, 200),
+    ],
+)
+def test_queues_of_no_sensible_time_are_refused(client: Client, asked: dict[str, str], status: int) -> None:
+    assert client.get("/v1/queues", params=asked).status_code == status
+
+
+def test_the_past_goes_back_to_where_it_was_cut_off_and_says_so(client: Client, world: SmallWorld) -> None:
+    cut_s = NOW_S - 300
+    world.store.write_setting(PRUNED_SETTING, repr(cut_s))
+    refused = client.get("/v1/past", params={"at_s": cut_s - 1})
+    assert refused.status_code == 400
+    assert f"{cut_s:.0f}" in refused.json()["detail"]
+    assert client.get("/v1/past", params={"at_s": NOW_S}).json()["first_s"] == cut_s
+    queues = client.get("/v1/queues", params={"since_s": NOW_S - 3600, "step_s": 60}).json()["items"]
+    assert min(one["at_s"] for one in queues) >= cut_s

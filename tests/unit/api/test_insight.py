@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,9 +14,14 @@ from litestar.testing import TestClient
 
 from dure.adapters.memory.metrics import MemoryMetrics
 from dure.api.app import create_app
-from dure.api.auth import Keys
+from dure.api.auth import OWNER, Keys
 from dure.model.answer import FleetStatus, ServiceStatus
+from dure.model.posting import Account, Posting
 from dure.model.sample import Sample
+from dure.model.tenant import Role
+from dure.model.token import TokenWish
+from dure.plane import tokens
+from dure.plane.books import MARK
 from dure.watch.history import COST, GOOD, REQUESTS
 from tests.unit.api.clients import TOKEN, Client
 from tests.unit.api.small_world import NOW_S, SmallWorld
@@ -115,3 +121,81 @@ def test_an_unknown_forecast_names_the_nearest() -> None:
         answer = client.get("/v1/forecast/costs")
     assert answer.status_code == 404
     assert "'cost'" in answer.json()["remedy"]
+
+
+class Ledgered(SmallWorld):
+    """Two tenants' hours in the ledger: the one's a day's wave, the other's only the newest ones."""
+
+    def __init__(self, hours: int, newest: int = 0) -> None:
+        super().__init__()
+        last = int(NOW_S // 3600)
+        self.store.commit(
+            [],
+            postings=[
+                *(used("vision", last - back, 1_000_000 * (10 + (last - back) % 24)) for back in range(hours + 1)),
+                *(used("search", last - back, 7_000_000) for back in range(1, newest + 1)),
+            ],
+            settings={MARK: repr(NOW_S)},
+        )
+
+
+def used(tenant: str, hour: int, micros: int) -> Posting:
+    return Posting(
+        hour, "seoul", "h100", Account.USED, tenant, "", f"{tenant}-job", micros, micros // 1000, 3_600_000_000
+    )
+
+
+@contextmanager
+def ledgered(hours: int, newest: int = 0) -> Iterator[tuple[Client, Ledgered]]:
+    world = Ledgered(hours, newest)
+    asgi: Any = create_app(world, Keys(TOKEN), samples=MemoryMetrics()).asgi
+    with TestClient(asgi, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        client.headers["authorization"] = f"Bearer {TOKEN}"
+        yield client, world
+
+
+def test_a_tenants_forecast_follows_from_its_own_closed_hours() -> None:
+    with ledgered(200) as (client, _):
+        found = client.get("/v1/forecast/cost", params={"tenant": "vision"}).json()
+        sheet = client.get("/v1/forecast/cost/sheet.csv", params={"tenant": "vision"}).text
+        devices = client.get("/v1/forecast/used", params={"tenant": "vision"}).json()
+        carbon = client.get("/v1/forecast/carbon", params={"tenant": "vision"}).json()
+    assert (found["tenant"], found["method"], len(found["past"])) == ("vision", "mixed", 200)
+    assert found["past"][-1][0] == NOW_S // 3600 * 3600 - 3600
+    for at_s, (low, middle, high) in found["ahead"]:
+        wave = 1_000_000 * (10 + int(at_s // 3600) % 24)
+        assert low <= middle <= high
+        assert middle == pytest.approx(wave, rel=0.01)
+    assert sheet.splitlines()[0] == "at_s,value,q10,q50,q90"
+    assert devices["ahead"][0][1][1] == pytest.approx(1.0)
+    assert carbon["past"][0][1] == pytest.approx(found["past"][0][1] / 1e6)
+
+
+def test_what_lies_before_a_tenants_first_hour_is_no_past_of_its_own() -> None:
+    with ledgered(200, newest=5) as (client, _):
+        found = client.get("/v1/forecast/cost", params={"tenant": "search"}).json()
+    assert [value for _, value in found["past"]] == [7_000_000.0] * 5
+    assert found["method"] == "seasonal-naive"
+
+
+@pytest.mark.parametrize("hours", [0, 1, 30, 100, 130])
+def test_a_tenant_needs_as_much_past_as_the_fleet(hours: int) -> None:
+    with watching(hours) as client:
+        whole = client.get("/v1/forecast/cost").json()
+    past = sum(value is not None for _, value in whole["past"])
+    with ledgered(0, newest=past) as (client, _):
+        own = client.get("/v1/forecast/cost", params={"tenant": "search"}).json()
+    assert (len(own["ahead"]), own["method"]) == (len(whole["ahead"]), whole["method"])
+
+
+def test_who_belongs_to_a_tenant_is_told_its_own_forecast_and_no_other() -> None:
+    with ledgered(50, newest=50) as (client, world):
+        secret = tokens.create(world.store, TokenWish("v", Role.VIEWER, "vision"), OWNER, time.time()).secret
+        client.headers["authorization"] = f"Bearer {secret}"
+        own = client.get("/v1/forecast/cost").json()
+        other = client.get("/v1/forecast/cost", params={"tenant": "search"})
+        none = client.get("/v1/forecast/cost", params={"tenant": "nobody"})
+    assert own["tenant"] == "vision"
+    assert {value for _, value in own["past"]}.isdisjoint({7_000_000.0})
+    assert (other.status_code, none.status_code) == (404, 404)
+    assert other.json()["detail"].replace("search", "nobody") == none.json()["detail"]

@@ -78,6 +78,20 @@ def test_the_doctor_tells_what_is_wrong_with_a_cluster_of_the_fleet_file(
     assert wrong[0]["remedy"]
 
 
+def test_a_bill_can_look_ahead_for_one_tenant_or_the_fleet(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["bill", "vision", "--forecast", "--json"]) == 0
+    own = json.loads(capsys.readouterr().out)
+    assert own["tenant"] == "vision"
+    assert run(["bill", "--forecast"]) == 0
+    assert "the fleet" in capsys.readouterr().out
+    assert run(["bill", "vision", "--forecast", "--csv"]) == 0
+    assert capsys.readouterr().out.startswith("at_s,value")
+    assert run(["bill", "nobody", "--forecast"]) == 4
+    assert run(["bill", "--forecast", "--month", "2026-11"]) == 2
+
+
 def test_a_file_that_is_no_report_is_refused_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "no.gz"
     file.write_bytes(b"no gzip")

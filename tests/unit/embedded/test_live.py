@@ -10,8 +10,10 @@ from structlog.testing import capture_logs
 
 from dure.embedded.live import LiveFleet
 from dure.model.catalogue import Catalogue
+from dure.model.decision import Hold, JournalEntry
 from dure.model.errors import Temporary
 from dure.model.fleet import Fleet
+from dure.model.units import DAY_S
 
 
 @pytest.fixture
@@ -45,3 +47,19 @@ def test_a_save_that_the_disk_refuses_does_not_end_the_loop(live: LiveFleet, mon
     with capture_logs() as logs:
         live._try_save()
     assert "No space left" in logs[0]["error"]
+
+
+def test_a_plane_that_is_told_how_much_to_keep_cuts_off_what_is_older(
+    small_fleet: Fleet, known: Catalogue, tmp_path: Path
+) -> None:
+    made = LiveFleet(small_fleet, known, tmp_path / "state", speed=60.0, keep_s=40 * DAY_S)
+    now_s = made.clock.now()
+    ages = (100, 30)
+    old = [JournalEntry(0, now_s - age * DAY_S, "seen", Hold("", ())) for age in ages]
+    made.store.commit([], entries=old)
+    made.turn()
+    kept = [round((now_s - one.at_s) / DAY_S) for one in made.store.list_journal(limit=5)]
+    assert kept[0] == 30
+    assert made.store.verify_audit()[1] == []
+    made.samples.close()
+    made.store.close()

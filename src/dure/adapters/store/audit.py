@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, select
 from dure.adapters.acting import act
 from dure.adapters.store import tables as t
 from dure.adapters.store.rows import POSTING_KEY, POSTING_SUMS
-from dure.model.audit import START, AuditBody, AuditLine, Fact, Mark, digest_of, sealed
+from dure.model.audit import JOURNAL, START, AuditBody, AuditLine, Fact, Mark, digest_of, folded, sealed
 from dure.model.who import Who
 from dure.ports import Charge
 
@@ -87,18 +87,31 @@ def fact(kind: str, name: str, body: object) -> Fact:
     return Fact(kind, name, digest_of(body))
 
 
-def standing(db: Connection) -> Iterator[Fact]:
-    """Everything in the audited tables as it is now."""
+def standing(db: Connection, *, in_short: bool = False) -> Iterator[Fact]:
+    """Everything in the audited tables as it is now; `in_short` the journal is one fact."""
     for row in db.execute(select(*t.workloads.c["uid", "version", "spec", "status"])):
         yield from record_facts(row.uid, row._asdict())
-    for row in db.execute(select(t.journal).order_by(t.journal.c.seq)):
-        yield from entry_facts([row._asdict()])
+    if in_short:
+        yield journal_fact(db)
+    else:
+        yield from journal_facts(db)
     for row in db.execute(select(t.charges)):
         yield from charge_facts([_charge(row)])
     for row in db.execute(select(t.ledger)):
         yield from posting_facts([row._asdict()])
     for kind, name, body in bodies(db):
         yield fact(kind, name, body)
+
+
+def journal_facts(db: Connection) -> Iterator[Fact]:
+    for row in db.execute(select(t.journal).order_by(t.journal.c.seq)):
+        yield from entry_facts([row._asdict()])
+
+
+def journal_fact(db: Connection) -> Fact:
+    """The whole journal: how many decisions, and all their digests as one."""
+    digests = [one.digest for one in journal_facts(db)]
+    return Fact(JOURNAL, str(len(digests)), folded(digests))
 
 
 def bodies(db: Connection) -> Iterator[tuple[str, str, bytes]]:

@@ -40,6 +40,7 @@ from dure.model.errors import Conflict, DureError, NotFound, Temporary
 from dure.model.event import Event
 from dure.model.policy import Policy
 from dure.model.posting import Posting
+from dure.model.pruned import Pruned
 from dure.model.report import Report
 from dure.model.tenant import Tenant
 from dure.model.token import Token
@@ -365,6 +366,24 @@ class SqlStore:
 
         with self._read() as db:
             return verify(db, tuple(known))
+
+    def prune(self, cut_s: Instant, now_s: Instant, *, dry_run: bool = False) -> Pruned:
+        """Cut off what lies before `cut_s`; with `dry_run` only say what would go."""
+        from dure.adapters.store.prune import cut_off
+
+        return cut_off(self._write, cut_s, now_s, dry_run)
+
+    def latest_cut(self, cut_s: Instant) -> Instant:
+        from dure.adapters.store.prune import latest_cut
+
+        with self._read() as db:
+            return latest_cut(db, cut_s)
+
+    def audit_origin(self) -> Mark:
+        from dure.adapters.store.verify import origin
+
+        with self._read() as db:
+            return origin(db)
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

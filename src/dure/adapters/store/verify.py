@@ -1,7 +1,7 @@
 """Is the database what the audit log says? Every line of the chain, then every audited row against its last line.
 
-Called by `dure audit verify` on the database itself, so that it needs nobody's word. Reads everything once, in
-memory that grows with the number of workloads, not of lines.
+Called by `dure audit verify` on the database itself, so that it needs nobody's word. Reads everything once, or twice
+where a cut has to be found, in memory that grows with the number of workloads, not of lines.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, func, select
 
 from dure.adapters.store import audit
 from dure.adapters.store import tables as t
 from dure.adapters.store.rows import POSTING_SUMS, record_of, record_row
-from dure.model.audit import AuditLine, Fact, Finding, Mark, check
+from dure.model.audit import JOURNAL, START, AuditLine, Fact, Finding, Mark, check, cut_of, folded, origin_of
 
 BATCH = 1000
 _SUMMED = ("charge", "posting")
@@ -26,12 +26,18 @@ _ROWS = ("spec", "workload", "tenant", "policy", "token")
 def verify(db: Connection, known: tuple[Mark, ...] = ()) -> tuple[int, list[Finding]]:
     """How many lines there are, and everything that is not as it was written."""
     said = _Said()
-    findings = [*check(said.follow(_lines(db)), audit.head(db), known)]
+    findings = [*check(said.follow(_lines(db)), audit.head(db), known, origin(db))]
     findings += _rows(db, said.last)
-    findings += _journal(db, said.journal)
+    findings += _journal(db, said.restated, said.journal)
     findings += _sums(said.sums, "charge", map(_charge, db.execute(select(t.charges))))
     findings += _sums(said.sums, "posting", map(_posting, db.execute(select(t.ledger))))
     return said.count, findings
+
+
+def origin(db: Connection) -> Mark:
+    """The last line that a cut took away; what comes before line 1 where nothing is gone."""
+    first = db.execute(select(func.min(t.audit.c.seq))).scalar()
+    return Mark() if first in (None, 1) else origin_of(_lines(db))
 
 
 class _Said:
@@ -39,6 +45,11 @@ class _Said:
 
     def __init__(self) -> None:
         self.count = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """A cut tells everything again, so what was said before it counts no longer."""
+        self.restated: tuple[int, str] = (0, START)
         self.last: dict[tuple[str, str], str] = {}
         self.journal: list[str] = []
         self.sums: dict[tuple[str, str], tuple[int, ...]] = {}
@@ -47,6 +58,8 @@ class _Said:
         for line in lines:
             self.count += 1
             try:
+                if cut_of(line) is not None:
+                    self.forget()
                 for one in line.said().facts:
                     self._take(one)
             except (msgspec.MsgspecError, ValueError):
@@ -57,6 +70,8 @@ class _Said:
     def _take(self, one: Fact) -> None:
         if one.kind == "journal":
             self.journal.append(one.digest)
+        elif one.kind == JOURNAL:
+            self.restated = (int(one.name), one.digest)
         elif one.kind in _SUMMED:
             more = tuple(int(part) for part in one.digest.split("/"))
             before = self.sums.get((one.kind, one.name), (0,) * len(more))
@@ -107,17 +122,23 @@ def _consistent(row: Row[Any]) -> bool:
     return all(wanted[column] == row._mapping[column] for column in columns)
 
 
-def _journal(db: Connection, told: list[str]) -> Iterator[Finding]:
-    """Writers took turns, so the journal has the order of the log."""
-    number = 0
+def _journal(db: Connection, restated: tuple[int, str], told: list[str]) -> Iterator[Finding]:
+    """Writers took turns, so the journal has the order of the log; a cut tells its beginning as one."""
+    number, (count, wanted) = 0, restated
+    whole = START
     for row in db.execute(select(t.journal).order_by(t.journal.c.seq)):
         (one,) = audit.entry_facts([row._asdict()])
-        if number >= len(told) or told[number] != one.digest:
+        if number < count:
+            whole = folded([one.digest], whole)
+            if number == count - 1 and whole != wanted:
+                yield Finding(f"decisions up to {row.seq}", "they are not what the cut left, or one is missing")
+                return
+        elif number >= count + len(told) or told[number - count] != one.digest:
             yield Finding(f"decision {row.seq}", "it is not what was decided, or one before it is missing")
             return
         number += 1
-    if number < len(told):
-        yield Finding("decisions", f"{len(told) - number} of the last ones are gone")
+    if number < count + len(told):
+        yield Finding("decisions", f"{count + len(told) - number} of the last ones are gone")
 
 
 def _sums(

@@ -15,7 +15,7 @@ from dure.api.caller import who_of
 from dure.api.insight import FORESEEN, Foreseen, ServiceBudget
 from dure.api.service import service_of
 from dure.api.sheet import CSV, sheet
-from dure.model.errors import NotFound
+from dure.model.errors import InvalidInput, NotFound
 from dure.watch.anomaly import Anomaly
 from dure.watch.drift import Drift
 
@@ -43,14 +43,19 @@ async def budgets_sheet(request: Request[Any, Any, Any], tenant: NameFilter = No
 
 
 @get("/v1/forecast/{name:str}", tags=["insight"])
-async def fetch_forecast(request: Request[Any, Any, Any], name: Name) -> Response[Foreseen]:
-    """`cost`, `carbon` or `used` of the next day by the hour, with quantiles, and the past it follows from."""
-    return plain(await _foreseen(request, name))
+async def fetch_forecast(
+    request: Request[Any, Any, Any], name: Name, tenant: NameFilter = None
+) -> Response[Foreseen]:
+    """`cost`, `carbon` or `used` of the next day by the hour, with quantiles, and the past it follows from.
+
+    Of a tenant, from its own ledger, with `tenant`; who belongs to one gets its own without asking.
+    """
+    return plain(await _foreseen(request, name, tenant))
 
 
 @get("/v1/forecast/{name:str}/sheet.csv", tags=["insight"], media_type=CSV)
-async def forecast_sheet(request: Request[Any, Any, Any], name: Name) -> Response[str]:
-    found = await _foreseen(request, name)
+async def forecast_sheet(request: Request[Any, Any, Any], name: Name, tenant: NameFilter = None) -> Response[str]:
+    found = await _foreseen(request, name, tenant)
     rows = [{"at_s": at_s, "value": value} for at_s, value in found.past]
     ahead = [
         {"at_s": at_s, **{f"q{int(q * 100)}": value for q, value in zip(found.quantiles, values, strict=True)}}
@@ -93,11 +98,26 @@ async def _budgets(request: Request[Any, Any, Any], tenant: str | None) -> tuple
     return tuple(one for one in found if who.sees(one.tenant) and tenant in (None, one.tenant))
 
 
-async def _foreseen(request: Request[Any, Any, Any], name: str) -> Foreseen:
+async def _foreseen(request: Request[Any, Any, Any], name: str, tenant: str | None) -> Foreseen:
     if name not in FORESEEN:
         close = difflib.get_close_matches(name, FORESEEN, n=1)
         raise NotFound(
             f"no forecast of '{name}'",
             remedy=f"Did you mean '{close[0]}'?" if close else f"Known: {', '.join(FORESEEN)}.",
         )
-    return await asyncio.to_thread(service_of(request).insight.foreseen, name)
+    return await asyncio.to_thread(service_of(request).insight.foreseen, name, await _whose(request, tenant))
+
+
+async def _whose(request: Request[Any, Any, Any], tenant: str | None) -> str:
+    """The tenant who is meant; empty is the whole fleet, for those who stand above tenants."""
+    who = who_of(request)
+    if tenant is None:
+        if who.tenants is None or who.tenant:
+            return who.tenant
+        raise InvalidInput("you belong to several tenants", remedy=f"Name one: tenant={sorted(who.grants)[0]}")
+    known = await asyncio.to_thread(service_of(request).backend.store.list_tenants)
+    seen = [one.name for one in known if who.sees(one.name)]
+    if tenant not in seen:
+        close = difflib.get_close_matches(tenant, seen, n=1)
+        raise NotFound(f"no tenant '{tenant}'", remedy=f"Did you mean '{close[0]}'?" if close else "")
+    return tenant

@@ -9,12 +9,21 @@ from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
-from dure.api.answers import Limit, Name, Page, plain
+from dure.api.answers import Limit, Name, NameFilter, Page, plain
+from dure.api.caller import who_of
 from dure.api.service import service_of
 from dure.api.sheet import CSV, sheet
+from dure.api.window import Until, bounded
+from dure.model.units import DAY_S
 from dure.watch.past import Change, FleetWas, Stretch
+from dure.watch.queues import QueuePoint
 
 Moment = Annotated[float, QueryParameter(ge=0, lt=1e11, description="Seconds since 1970, of the fleet's clock.")]
+QUEUES_S = 2.0 * DAY_S
+Begin = Annotated[
+    float | None, QueryParameter(description="Seconds since 1970; two days before `until_s` without it.")
+]
+Step = Annotated[float, QueryParameter(ge=60, le=86_400 * 31, description="Seconds of one step.")]
 
 
 @get("/v1/past", tags=["past"])
@@ -51,6 +60,39 @@ async def changes_sheet(request: Request[Any, Any, Any], limit: Limit = 200) -> 
     return sheet(await asyncio.to_thread(service_of(request).past.changes, limit), "changes")
 
 
+@get("/v1/queues", tags=["past"])
+async def list_queues(
+    request: Request[Any, Any, Any],
+    since_s: Begin = None,
+    until_s: Until = None,
+    step_s: Step = 1800.0,
+    tenant: NameFilter = None,
+) -> Response[Page[QueuePoint]]:
+    """Every tenant's queue over time: how many wait, how long those who got in had waited, how many got in."""
+    return plain(Page(await _queues(request, tenant, since_s, until_s, step_s)))
+
+
+@get("/v1/queues.csv", tags=["past"], media_type=CSV)
+async def queues_sheet(
+    request: Request[Any, Any, Any],
+    since_s: Begin = None,
+    until_s: Until = None,
+    step_s: Step = 1800.0,
+    tenant: NameFilter = None,
+) -> Response[str]:
+    return sheet(await _queues(request, tenant, since_s, until_s, step_s), "queues", QueuePoint.__struct_fields__)
+
+
+async def _queues(
+    request: Request[Any, Any, Any], tenant: str | None, since_s: float | None, until_s: float | None, step_s: float
+) -> tuple[QueuePoint, ...]:
+    service = service_of(request)
+    now_s = service.backend.now()
+    end_s = now_s if until_s is None else min(until_s, now_s)
+    begin_s, end_s = bounded(end_s - QUEUES_S if since_s is None else since_s, end_s)
+    return await asyncio.to_thread(service.past.queues, who_of(request), tenant, begin_s, end_s, step_s)
+
+
 HANDLERS: list[HTTPRouteHandler] = [
     fetch_past,
     past_sheet,
@@ -58,4 +100,6 @@ HANDLERS: list[HTTPRouteHandler] = [
     timeline_sheet,
     list_changes,
     changes_sheet,
+    list_queues,
+    queues_sheet,
 ]

@@ -16,6 +16,16 @@ export async function read(path) {
   return body;
 }
 
+// What only those may see who stand above tenants: null for the others, and its panel is not shown to them.
+export async function readIfMay(path, panel) {
+  const found = await read(path).catch((problem) => {
+    if (problem.status === 403) return null;
+    throw problem;
+  });
+  document.getElementById(panel).closest(".panel").hidden = found === null;
+  return found;
+}
+
 export async function send(method, path, value) {
   const answer = await fetch(path, { method, credentials: "same-origin", body: JSON.stringify(value),
     headers: { accept: "application/json", "content-type": "application/json" } });

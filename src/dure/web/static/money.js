@@ -2,40 +2,44 @@
 
 import { byId, el, keyed, setText } from "./dom.js";
 import { kilograms, money, number, percent } from "./format.js";
-import { read } from "./api.js";
+import { read, readIfMay } from "./api.js";
 import { currency, startView } from "./view.js";
 import { plot, redrawPlots } from "./plot.js";
 
 const DAY = 86400;
 const GROUPS = [["used", "--accent"], ["overhead", "--dim"], ["idle", "--warn"]];
-const view = { step: "hour", figure: "micros" };
+const view = { step: "hour", figure: "micros", tenant: "" };
 
 async function show(status) {
   const now = status.now_s;
   const [day, week, waste, tenants, cost, carbon] = await Promise.all([
     read(`/v1/ledger?by=group&since_s=${now - DAY}&until_s=${now}`),
     read(`/v1/ledger?by=tenant&since_s=${now - 7 * DAY}&until_s=${now}`),
-    read(`/v1/waste?since_s=${now - 7 * DAY}&until_s=${now}`),
-    read("/v1/tenants?limit=5000"), read("/v1/forecast/cost"), read("/v1/forecast/carbon"),
+    readIfMay(`/v1/waste?since_s=${now - 7 * DAY}&until_s=${now}`, "waste"),
+    read("/v1/tenants?limit=5000"), read(ahead("cost")), read(ahead("carbon")),
   ]);
   showTiles(day);
   showTenants(tenants.items, status.usage ?? [], week.items);
-  showWaste(waste.items);
+  showWaste(waste?.items ?? []);
+  showChoice(tenants.items, waste !== null);
   showAhead("chart-ahead", "ahead-note", cost, 1e6, `${currency()}/h`);
   showAhead("chart-green", "green-note", carbon, 1e3, "kg/h");
   await showWent(now);
 }
 
 function showTiles(ledger) {
-  const paid = ledger.paid_micros;
+  // A tenant sees one side of the books: what its devices cost is what was paid for it.
+  const own = ledger.paid_micros === 0;
+  const paid = own ? ledger.used_micros + ledger.idle_micros + ledger.overhead_micros : ledger.paid_micros;
   setText(byId("paid"), money(paid));
   setText(byId("paid-unit"), currency());
-  setText(byId("paid-note"), `${kilograms(ledger.items.find((one) => one.by.group === "paid")?.carbon_g)} kg CO₂e`);
+  const grams = ledger.items.filter((one) => own || one.by.group === "paid").reduce((sum, one) => sum + one.carbon_g, 0);
+  setText(byId("paid-note"), `${kilograms(grams)} kg CO₂e`);
   for (const name of ["used", "idle", "overhead"])
     setText(byId(`part-${name}`), paid ? percent(ledger[`${name}_micros`] / paid, 1) : "–");
   setText(byId("used-money"), `${money(ledger.used_micros)} ${currency()}`);
   setText(byId("idle-money"), `${money(ledger.idle_micros)} ${currency()}`);
-  setText(byId("balance"), ledger.imbalances ? `${ledger.imbalances} hours do not balance` : "the books balance to the last millionth");
+  setText(byId("balance"), ledger.imbalances ? `${ledger.imbalances} hours do not balance` : own ? "" : "the books balance to the last millionth");
 }
 
 async function showWent(now) {
@@ -53,12 +57,28 @@ async function showWent(now) {
   })));
 }
 
+const whose = () => (view.tenant ? `?tenant=${encodeURIComponent(view.tenant)}` : "");
+const ahead = (name) => `/v1/forecast/${name}${whose()}`;
+
+// Of the whole fleet or of one tenant; who belongs to a tenant has nothing to choose from.
+function showChoice(tenants, above) {
+  const select = byId("ahead-of");
+  select.hidden = !above || tenants.length === 0;
+  keyed(select, [{ name: "" }, ...tenants], (one) => one.name, (one) => el("option", { value: one.name }), (node, one) => setText(node, one.name || "whole fleet"));
+  for (const [panel, name] of [["ahead", "cost"], ["green", "carbon"]]) {
+    const [json, csv] = document.querySelectorAll(`#${panel}-title ~ .datas a`);
+    json.href = ahead(name);
+    csv.href = `/v1/forecast/${name}/sheet.csv${whose()}`;
+  }
+}
+
 function showAhead(id, note, found, unit, name) {
   const past = found.past.slice(-48).map(([at, value]) => [at, value === null ? null : value / unit]);
   const middle = Math.floor(found.quantiles.length / 2);
   const ahead = found.ahead.map(([at, values]) => [at, values[middle] / unit]);
   const sum = ahead.reduce((total, [, value]) => total + value, 0);
-  setText(byId(note), ahead.length ? `${number(sum)} ${name.split("/")[0]} expected in the next day; shaded: 8 of 10 cases` : "too little past to say anything");
+  const of = found.tenant ? `${found.tenant}: ` : "";
+  setText(byId(note), `${of}${ahead.length ? `${number(sum)} ${name.split("/")[0]} expected in the next day; shaded: 8 of 10 cases` : "too little past to say anything"}`);
   plot(id, [
     { kind: "band", colour: "--accent", points: found.ahead.map(([at, values]) => [at, values[0] / unit, values.at(-1) / unit]) },
     { name: "was", colour: "--dim", points: past },
@@ -105,6 +125,10 @@ function showWaste(items) {
 }
 
 const turn = startView(show, redrawPlots);
+byId("ahead-of").addEventListener("change", (event) => {
+  view.tenant = event.target.value;
+  turn();
+});
 for (const button of document.querySelectorAll(".switch button"))
   button.addEventListener("click", () => {
     for (const other of button.parentElement.children) other.setAttribute("aria-pressed", String(other === button));

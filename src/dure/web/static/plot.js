@@ -7,6 +7,7 @@ const wanted = new Map();
 let asked = false;
 
 // `series`: [{ name, colour, points: [[seconds, value]], kind: "bar" | "line" | "band", low, high }]
+// `paint` is called for a colour that is none of the page's own; `dots` marks every point.
 export function plot(id, series, options = {}) {
   wanted.set(id, { series, options });
   if (window.Plotly) draw(id);
@@ -31,10 +32,10 @@ function draw(id) {
 function trace(one) {
   const x = one.points.map(([at]) => localStamp(at));
   const y = one.points.map(([, value]) => value);
-  const colour = ink(one.colour);
+  const colour = one.paint ? one.paint() : ink(one.colour);
   if (one.kind === "bar") return { x, y, name: one.name, type: "bar", marker: { color: colour }, hovertemplate: "%{y:.4~s}" };
-  return { x, y, name: one.name, type: "scatter", mode: "lines", connectgaps: false, hovertemplate: "%{y:.4~s}",
-    line: { color: colour, width: 1.4, dash: one.dash ?? "solid", shape: one.shape ?? "linear" } };
+  return { x, y, name: one.name, type: "scatter", mode: one.dots ? "lines+markers" : "lines", connectgaps: false, hovertemplate: "%{y:.4~s}",
+    marker: { size: 4, color: colour }, line: { color: colour, width: 1.4, dash: one.dash ?? "solid", shape: one.shape ?? "linear" } };
 }
 
 function band(one) {
@@ -58,7 +59,7 @@ function layout(options) {
     barmode: "stack", bargap: 0.08, hovermode: "x unified", font: { family: "inherit" }, showlegend: options.legend ?? true,
     hoverlabel: { bgcolor: ink("--panel"), bordercolor: line, font: { color: ink("--text"), size: 11 } },
     legend: { orientation: "h", y: 1.12, x: 0, font: { size: 10.5, color: dim } },
-    xaxis: { ...axis, showgrid: false, nticks: 7, type: "date" },
+    xaxis: { ...axis, showgrid: false, nticks: window.innerWidth < 640 ? 5 : 7, tickangle: 0, type: "date" },
     yaxis: { ...axis, nticks: 4, tickformat: "~s", rangemode: options.floor === false ? "normal" : "tozero" },
   };
 }

@@ -2,29 +2,31 @@
 
 import { byId, el, keyed, setText } from "./dom.js";
 import { percent, shortTime, day, span } from "./format.js";
-import { read } from "./api.js";
+import { read, readIfMay } from "./api.js";
 import { explain } from "./why.js";
 import { currency, startView } from "./view.js";
 import { plot, redrawPlots } from "./plot.js";
+import { showQueues } from "./lengths.js";
 
 const COLOURS = ["--accent", "--warn", "--dim", "--bad", "--text"];
 
 async function show(status) {
-  const [slo, anomalies, changes, drift, history, weights] = await Promise.all([
-    read("/v1/slo"), read("/v1/anomalies"), read("/v1/changes?limit=100"), read("/v1/drift"),
-    read(`/v1/history?since_s=${status.now_s - 2 * 86400}`), read("/v1/weights"),
+  const [slo, anomalies, changes, drift, history, weights, queues] = await Promise.all([
+    read("/v1/slo"), readIfMay("/v1/anomalies", "anomalies"), readIfMay("/v1/changes?limit=100", "changes"), readIfMay("/v1/drift", "drift"),
+    read(`/v1/history?since_s=${status.now_s - 2 * 86400}`), read("/v1/weights"), read("/v1/queues"),
   ]);
   showBudgets(slo.items);
-  showRows("anomalies", anomalies.items.slice(0, 40), (one) => `${one.thing}/${one.since_s}`, (one) =>
+  showRows("anomalies", (anomalies?.items ?? []).slice(0, 40), (one) => `${one.thing}/${one.since_s}`, (one) =>
     [one.thing, stamp(one.since_s), `${one.evidence}. ${one.until_s > one.since_s ? `Lasted ${span(one.until_s - one.since_s)}.` : ""}`]);
-  showRows("changes", changes.items, (one) => `${one.at_s}/${one.what}`, (one) =>
+  showRows("changes", changes?.items ?? [], (one) => `${one.at_s}/${one.what}`, (one) =>
     [`${one.cluster ? `${one.cluster}/` : ""}${one.what}: ${one.kind === "reallocation" ? "" : `${one.before} → `}${one.after} ${one.kind}`, stamp(one.at_s), one.reason]);
-  showDrift(drift.items);
+  showDrift(drift?.items ?? []);
   plot("chart-queue", [
     { name: "running", colour: "--accent", points: history.items.map((one) => [one.at_s, one.running]), shape: "hv" },
     { name: "waiting", colour: "--warn", points: history.items.map((one) => [one.at_s, one.held]), shape: "hv" },
   ]);
   showWeights(weights.points ?? []);
+  showQueues(queues.items, status.now_s);
 }
 
 const stamp = (at) => `${day(at)} ${shortTime(at)}`;
