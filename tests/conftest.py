@@ -22,6 +22,11 @@ settings.load_profile("fixed")
 
 pytest_plugins = ["lab.fixtures"]
 
+TESTS = Path(__file__).parent
+# Tests of these folders watch real processes (API servers, kubelets, browsers, several planes) on a machine that
+# others share. One that fails gets a second attempt, and the summary tells why: a finding to be looked at.
+WATCHING = frozenset({"browser", "e2e", "kube", "lab", "node"})
+
 _counter = itertools.count()
 
 
@@ -30,9 +35,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in WATCHING:
+            item.add_marker(pytest.mark.flaky(reruns=1))
     seed = config.getoption("--shuffle")
     if seed is not None:
         random.Random(seed).shuffle(items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.section(f"first attempt of {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
 
 
 @pytest.fixture(scope="session")

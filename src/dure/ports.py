@@ -293,23 +293,26 @@ class StorePort(Protocol):
 
 
 class DeviceFacts(msgspec.Struct, frozen=True):
-    """One accelerator of a node as its driver reports it. `busy` is time with any kernel, not SM occupancy."""
+    """One accelerator of a node as its driver reports it. `busy` is time with any kernel, not SM occupancy; a device
+    that is cut by MIG does not tell it. `minor` is the number of its device file."""
 
     id: str
     name: str
     memory_mib: int
     used_mib: int = 0
-    busy: float = 0.0
+    busy: float | None = None
     mig: bool = False
+    minor: int = 0
 
 
 class SliceFacts(msgspec.Struct, frozen=True):
-    """A hardware partition: how many of the device's slices, from which on."""
+    """A hardware partition: how many of the device's slices, from which on. Containers see it as `uuid`."""
 
     id: int
     slices: int
     start: int
     memory_mib: int
+    uuid: str = ""
 
 
 class DevicePort(Protocol):

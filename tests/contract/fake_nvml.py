@@ -32,6 +32,9 @@ class FakeNvml:
     NVML_ERROR_IN_USE = 19
     NVML_ERROR_INSUFFICIENT_RESOURCES = 22
 
+    def nvmlInit(self) -> None:
+        """A driver that answers."""
+
     def __init__(self, devices: int = 2, *, mig_capable: bool = True) -> None:
         self._devices = [
             SimpleNamespace(uuid=f"GPU-{i}", mig=False, instances={}, lost=False) for i in range(devices)
@@ -65,7 +68,25 @@ class FakeNvml:
     def nvmlDeviceGetMemoryInfo(self, device: Any) -> Any:
         return SimpleNamespace(total=40960 * 2**20, used=512 * 2**20)
 
+    def nvmlDeviceGetMinorNumber(self, device: Any) -> int:
+        return self._devices.index(device)
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, device: Any) -> int:
+        return 7 if self._mig_capable else 0
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, device: Any, index: int) -> Any:
+        """One for each compute instance, as the driver has it; numbers without one are not found."""
+        made = [SimpleNamespace(uuid=f"MIG-{i.id}", owner=i) for i in device.instances.values() if i.compute]
+        if index >= len(made):
+            raise NVMLError(self.NVML_ERROR_NOT_FOUND)
+        return made[index]
+
+    def nvmlDeviceGetGpuInstanceId(self, part: Any) -> int:
+        return int(part.owner.id)
+
     def nvmlDeviceGetUtilizationRates(self, device: Any) -> Any:
+        if device.mig:
+            raise NVMLError(self.NVML_ERROR_NOT_SUPPORTED)
         return SimpleNamespace(gpu=37, memory=10)
 
     def nvmlDeviceGetMigMode(self, device: Any) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from dure.cli.migplan import mig
 from dure.cli.output import output_options, print_data, print_table
 from dure.cli.state import state_option
 from dure.files.params import FiniteRange
@@ -41,6 +42,9 @@ def command(ctx: click.Context, state: Path, output: str) -> None:
         from dure.cli.savings import show_savings
 
         show_savings(state, output)
+
+
+command.add_command(mig)
 
 
 @command.command()

@@ -1,4 +1,4 @@
-"""`dure device`: run the node daemon that shares one real device among tenants."""
+"""`dure device`: run the node's daemons that share real devices among tenants; its hardware is in `hardware`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from dure.cli import hardware
 
 
 @click.group()
@@ -170,6 +172,10 @@ def serve(path: Path, policy: str) -> None:
         stop.wait()
     finally:
         slices.close()
+
+
+for each in (hardware.list_devices, hardware.scan, hardware.carve, hardware.mps):
+    command.add_command(each)
 
 
 def _demo_config(folder: Path) -> Any:

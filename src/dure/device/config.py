@@ -18,10 +18,12 @@ AUTO = "auto"
 
 
 class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`memory_mib` 0 means no limit; `reserved` is a part of the device that is kept for a critical tenant.
+    """`memory_mib` 0 means no limit; `reserved` is a part of the device that is kept for a critical tenant, and
+    `reserved_mib` memory that nobody else gets, also before this one has come.
 
-    `bandwidth` is the part of the memory bandwidth it uses while it runs, `load` the part of its time with a request
-    inside: both count when the next tenant asks to come in.
+    `bandwidth` is the part of the memory bandwidth it uses while the whole device runs it: a squad that wants more
+    than there is shares it by weight. `load` is the part of its time with a request inside. Both count when the next
+    tenant asks to come in.
     """
 
     name: str
@@ -31,6 +33,7 @@ class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: float = 1.0
     memory_mib: int = 0
     reserved: float = 0.0
+    reserved_mib: int = 0
     timeout_ms: float = 10_000.0
     batch: bool = False
     bandwidth: float = 0.0
@@ -81,7 +84,15 @@ def validated(config: DeviceConfig, path: Path | None = None) -> DeviceConfig:
         )
     if sum(tenant.reserved for tenant in config.tenants) > 1.0:
         raise InvalidInput("reservations exceed the device", where=where, remedy="Let `reserved` sum to at most 1.")
+    if 0 < config.memory_mib < (kept_mib := sum(tenant.reserved_mib for tenant in config.tenants)):
+        raise InvalidInput(
+            f"{kept_mib} MiB are reserved of {config.memory_mib}", where=where, remedy="Reserve less, or give more."
+        )
     for tenant in config.tenants:
+        if tenant.memory_mib < 0 or tenant.reserved_mib < 0:
+            raise InvalidInput(
+                "memory cannot be negative", where=f"{where}: tenant {tenant.name}", remedy="Give 0 or more MiB."
+            )
         if not (0.0 <= tenant.bandwidth <= 1.0 and 0.0 < tenant.load <= 1.0):
             raise InvalidInput(
                 "`bandwidth` and `load` are parts of one",

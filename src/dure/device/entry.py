@@ -13,6 +13,7 @@ import msgspec
 from dure.device.config import DeviceConfig, TenantConfig
 from dure.share.admission import Applicant, Latency, Verdict, admit
 from dure.share.interference import App, Book
+from dure.share.memory import Claim
 
 PARTS = 18
 UNLIMITED_MIB = 1 << 40
@@ -87,13 +88,21 @@ class Entry:
             self._latency(config, scaling),
             config.promise.latency_ms,
             config.memory_mib,
+            config.reserved_mib,
             config.bandwidth,
             config.load,
         )
-        verdict = admit(self._inside, applicant, PARTS, self._config.memory_mib or UNLIMITED_MIB)
+        total_mib = self._config.memory_mib or UNLIMITED_MIB
+        verdict = admit(self._inside, applicant, PARTS, total_mib, self._expected(config))
         if verdict.admitted:
             self._inside.append(applicant)
         return verdict
+
+    def _expected(self, newcomer: TenantConfig) -> list[Claim]:
+        """What is kept for those of the device file who are not inside: not yet, or not any more."""
+        here = {newcomer.name, *(one.name for one in self._inside)}
+        absent = [one for one in self._config.tenants if one.name not in here]
+        return [Claim(one.name, 0, one.reserved_mib) for one in absent if one.reserved_mib]
 
     def _latency(self, config: TenantConfig, scaling: Scaling) -> Latency:
         others = [t for t in self._config.tenants if t.name != config.name]

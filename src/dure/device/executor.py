@@ -302,6 +302,7 @@ class Executor:
             need=1.0 / self.cores,
             reserved_parts=round(config.reserved * self.cores),
             most_parts=self._pace.most_parts(name),
+            bandwidth=config.bandwidth,
         )
 
     def _send(self, member: Member, fellows: tuple[tuple[str, float], ...]) -> None:

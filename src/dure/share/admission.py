@@ -1,8 +1,8 @@
 """May another tenant join this device? If not: why, and the nearest promise that could be kept.
 
 The test is the one that runs every squad: give everyone's promise the partitions it needs under equation 1 and see
-whether they fit, with memory and bandwidth. A refusal names the resource that is short and the best latency that is
-still possible.
+whether they fit, with memory and bandwidth. Memory that is reserved for somebody who has not come yet is not given to
+others. A refusal names the resource that is short and the best latency that is still possible.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from dure.model.units import MiB
+from dure.share import memory
 
 Latency = Callable[[int], float]
 """A tenant's latency in ms with this many partitions, neighbours counted; must not grow with them."""
@@ -24,6 +25,7 @@ class Applicant(msgspec.Struct, frozen=True):
     latency: Latency
     latency_ms: float | None = None
     memory_mib: MiB = 0
+    reserved_mib: MiB = 0
     bandwidth: float = 0.0
     load: float = 1.0
 
@@ -40,19 +42,21 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def admit(
-    present: Sequence[Applicant], newcomer: Applicant, parts: int, memory_mib: MiB, context_mib: MiB = 0
+    present: Sequence[Applicant],
+    newcomer: Applicant,
+    parts: int,
+    memory_mib: MiB,
+    expected: Sequence[memory.Claim] = (),
 ) -> Verdict:
-    """Whether every promise, the newcomer's included, can be kept together."""
+    """Whether every promise, the newcomer's included, can be kept together.
+
+    `expected` are those who may still come and have memory reserved.
+    """
     everyone = (*present, newcomer)
-    wanted_mib = sum(a.memory_mib + context_mib for a in everyone)
-    if wanted_mib > memory_mib:
-        return Verdict(
-            False,
-            "memory",
-            wanted_mib,
-            memory_mib,
-            message=f"{wanted_mib} MiB wanted, the device has {memory_mib} MiB",
-        )
+    claims = [memory.Claim(a.name, a.memory_mib, a.reserved_mib) for a in everyone]
+    grants = memory.divide((*expected, *claims), memory_mib)
+    if grants[-1].short_mib > 0:
+        return _no_memory(newcomer, grants[:-1], memory_mib)
     bandwidth = sum(a.bandwidth * a.load for a in everyone)
     if bandwidth > 1.0:
         return Verdict(
@@ -75,6 +79,12 @@ def admit(
         nearest,
         f"{asked} wanted, {max(free, 0)} of {parts} partitions free{offer}",
     )
+
+
+def _no_memory(newcomer: Applicant, others: Sequence[memory.Grant], memory_mib: MiB) -> Verdict:
+    free_mib = memory_mib - sum(grant.granted_mib for grant in others)
+    said = f"{newcomer.memory_mib} MiB wanted, {free_mib} of {memory_mib} MiB are neither held nor reserved by others"
+    return Verdict(False, "memory", newcomer.memory_mib, free_mib, message=said)
 
 
 def least_parts(applicant: Applicant, parts: int) -> int | None:

@@ -27,19 +27,18 @@ class Grant(msgspec.Struct, frozen=True):
     short_mib: MiB
 
 
-def divide(claims: Sequence[Claim], total_mib: MiB, context_mib: MiB = 0) -> tuple[Grant, ...]:
-    """Grants in the order of the claims, each with its context. A claim is met whole or not at all."""
-    need = [claim.wanted_mib + context_mib for claim in claims]
+def divide(claims: Sequence[Claim], total_mib: MiB) -> tuple[Grant, ...]:
+    """Grants in the order of the claims. A claim is met whole or not at all."""
     kept = [min(claim.reserved_mib, total_mib) for claim in claims]
     shared = total_mib - sum(kept)
     if shared < 0:
         kept, shared = _shrunk(kept, total_mib), 0
     grants = []
-    for claim, wanted, own in zip(claims, need, kept, strict=True):
-        beyond = max(0, wanted - own)
+    for claim, own in zip(claims, kept, strict=True):
+        beyond = max(0, claim.wanted_mib - own)
         if beyond <= shared:
             shared -= beyond
-            grants.append(Grant(claim.tenant, max(wanted, own), 0))
+            grants.append(Grant(claim.tenant, max(claim.wanted_mib, own), 0))
         else:
             grants.append(Grant(claim.tenant, own, beyond - shared))
     return tuple(grants)

@@ -1,18 +1,21 @@
 """The next squad on one device: who, in which order, with how many SMs, and for how long.
 
 `form` puts the layers together: the policy ranks the waiting tenants, compatibility picks who runs together, the
-split gives each a first claim on SMs (whatever a member does not use flows down the order at once). Kernels are
+split gives each a first claim on SMs (whatever a member does not use flows down the order at once). Where members
+together want more memory bandwidth than there is, SMs that would only wait for memory go to the others. Kernels are
 taken until a count or a time is full, since kernels of one model differ in length a thousandfold. The device
 daemon executes what this answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 
+from dure.share import bandwidth
 from dure.share.compat import Candidate, companions
 from dure.share.interference import App, Book
 from dure.share.policies import Rank
@@ -33,6 +36,8 @@ class Waiting(msgspec.Struct, frozen=True):
     reserved_parts: int = 0
     most_parts: int = 0
     """More than these it never gets, also when others idle; 0 means no such limit."""
+    bandwidth: float = 0.0
+    """Part of the device's memory bandwidth that it draws at full speed."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -75,7 +80,7 @@ def form(
     claimed = _with_reserved(
         chosen, split([_stretched(ms, w.need, s.parts) for ms, w in zip(stacks, chosen, strict=True)], s.parts)
     )
-    parts = [_capped(w, n) for w, n in zip(chosen, claimed, strict=True)]
+    parts = _within_bandwidth(chosen, [_capped(w, n) for w, n in zip(chosen, claimed, strict=True)], s.parts)
     members = tuple(
         Member(w.tenant, place, counts[w.tenant], n) for place, (w, n) in enumerate(zip(chosen, parts, strict=True))
     )
@@ -161,3 +166,34 @@ def _with_reserved(chosen: Sequence[Waiting], parts: Sequence[int]) -> list[int]
             shares[donor] -= 1
             shares[i] += 1
     return shares
+
+
+def _within_bandwidth(chosen: Sequence[Waiting], parts: list[int], total: int) -> list[int]:
+    """Nobody holds SMs that its share of the bandwidth cannot feed; those go to the slowest who are fed."""
+    draws = {w.tenant: w.bandwidth * min(1.0, n / _fills(w, total)) for w, n in zip(chosen, parts, strict=True)}
+    if sum(draws.values()) <= 1.0:
+        return parts
+    shares = bandwidth.divide(draws, {w.tenant: w.weight for w in chosen})
+    starved = {w.tenant for w in chosen if shares[w.tenant] < draws[w.tenant]}
+    held = [_fed(w, n, shares, total) if w.tenant in starved else n for w, n in zip(chosen, parts, strict=True)]
+    for _ in range(sum(parts) - sum(held)):
+        hungry = [
+            i
+            for i, w in enumerate(chosen)
+            if w.tenant not in starved and held[i] < min(_fills(w, total), w.most_parts or total)
+        ]
+        if not hungry:
+            break
+        slowest = max(hungry, key=lambda i: (_fills(chosen[i], total) / held[i], -i))
+        held[slowest] += 1
+    return held
+
+
+def _fed(waiting: Waiting, parts: int, shares: Mapping[str, float], total: int) -> int:
+    enough = math.ceil(shares[waiting.tenant] / waiting.bandwidth * _fills(waiting, total))
+    return min(parts, max(enough, waiting.reserved_parts, 1))
+
+
+def _fills(waiting: Waiting, total: int) -> float:
+    """How many partitions its work can fill."""
+    return max(waiting.need * total, 1e-6)

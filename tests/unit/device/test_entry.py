@@ -77,6 +77,32 @@ def test_memory_and_bandwidth_count_too() -> None:
     assert wide.verdicts["b"].short == "bandwidth"
 
 
+def test_memory_is_kept_for_a_tenant_until_it_leaves() -> None:
+    batch, critical = (
+        tenant("batch", None, memory_mib=600),
+        tenant("critical", None, memory_mib=400, reserved_mib=500),
+    )
+    judged = entry(batch, critical, memory_mib=1000)
+    judged.measured("batch", Scaling(1.0, 1.0, 1))
+    judged.measured("critical", Scaling(1.0, 1.0, 1))
+    assert judged.refused == {"batch": "600 MiB wanted, 500 of 1000 MiB are neither held nor reserved by others"}
+    judged.go("critical")
+    judged.come(tenant("late", None, memory_mib=600))
+    judged.measured("late", Scaling(1.0, 1.0, 1))
+    assert judged.verdicts["late"].admitted
+
+
+def test_more_memory_cannot_be_reserved_than_there_is(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    model.touch()
+    tenants = tuple(TenantConfig(name, str(model), reserved_mib=600) for name in "ab")
+    with pytest.raises(InvalidInput, match="1200 MiB are reserved of 1000"):
+        validated(DeviceConfig(tenants, memory_mib=1000))
+    assert validated(DeviceConfig(tenants, memory_mib=1200)).memory_mib == 1200
+    with pytest.raises(InvalidInput, match="memory cannot be negative"):
+        validated(DeviceConfig((TenantConfig("a", str(model), reserved_mib=-1),)))
+
+
 def test_a_daemon_turns_away_what_it_cannot_keep_and_serves_the_rest(tmp_path: Path) -> None:
     model = write_model("recommender", tmp_path / "m.onnx")
     broken = tmp_path / "broken.onnx"

@@ -12,6 +12,7 @@ from dure.model.errors import InvalidInput
 from dure.share import feedback
 from dure.share.admission import Applicant, admit, least_parts
 from dure.share.choose import DEFAULT, Choice, Goals, Mood, Rule, check, choose, wanted
+from dure.share.memory import Claim
 from dure.share.policies import POLICIES
 from dure.share.promise import Answered, Promise, attainment, worst
 from dure.share.weights import Standing, WeightSettings, update
@@ -111,6 +112,18 @@ def test_memory_and_bandwidth_can_refuse_as_well() -> None:
     assert admit([], Applicant("m", lambda n: 1.0, memory_mib=50_000), 18, 40_000).short == "memory"
     crowd = [Applicant(str(i), lambda n: 1.0, bandwidth=0.6) for i in range(2)]
     assert admit(crowd[:1], crowd[1], 18, 40_000).short == "bandwidth"
+
+
+def test_memory_reserved_for_somebody_who_has_not_come_is_not_given_away() -> None:
+    batch = Applicant("batch", lambda n: 1.0, memory_mib=5_000)
+    critical = Applicant("critical", lambda n: 1.0, memory_mib=5_000, reserved_mib=5_000)
+    kept = Claim("critical", 0, 5_000)
+    refused = admit([], batch, 18, 9_999, [kept])
+    assert (refused.short, refused.wanted, refused.have) == ("memory", 5_000, 4_999)
+    assert refused.message == "5000 MiB wanted, 4999 of 9999 MiB are neither held nor reserved by others"
+    assert admit([], batch, 18, 10_000, [kept]).admitted
+    assert admit([batch], critical, 18, 10_000).admitted
+    assert admit([critical], batch, 18, 10_000).admitted
 
 
 def test_a_promise_faster_than_the_device_needs_more_than_all_of_it() -> None:

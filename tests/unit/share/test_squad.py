@@ -47,6 +47,31 @@ def test_a_tenant_alone_gets_the_whole_device() -> None:
     assert member.parts == 18
 
 
+def drawing(name: str, bandwidth: float, weight: float = 1.0, reserved: int = 0, most: int = 0) -> Waiting:
+    """Work that fills four tenths of the device."""
+    return Waiting(name, App(name), (1.0,) * 4, 4.0, 1.0, 100.0, weight, 0.4, reserved, most, bandwidth)
+
+
+def parts_of(*group: Waiting) -> dict[str, int]:
+    squad = form(group, "jct", POLICIES["jct"], empty_book(), SquadSettings(18, 50, 10.0))
+    return {member.tenant: member.parts for member in squad.members}
+
+
+def test_sms_that_would_only_wait_for_memory_go_to_those_who_compute() -> None:
+    even = {"a": 6, "b": 6, "computes": 6}
+    # Six of the 7.2 partitions that each can fill draw 0.5 of the bandwidth: both together just what there is.
+    assert parts_of(drawing("a", 0.6), drawing("b", 0.6), drawing("computes", 0.0)) == even
+    # Here they would draw 0.75 each and get 0.5, which four partitions can use; the other takes what it can fill.
+    squeezed = {"a": 4, "b": 4, "computes": 8}
+    assert parts_of(drawing("a", 0.9), drawing("b", 0.9), drawing("computes", 0.0)) == squeezed
+    assert parts_of(drawing("a", 0.9), drawing("b", 0.9), drawing("computes", 0.0, most=7))["computes"] == 7
+
+
+def test_bandwidth_is_shared_by_weight_and_reservations_hold() -> None:
+    assert parts_of(drawing("heavy", 0.9, weight=3.0), drawing("light", 0.9)) == {"heavy": 6, "light": 2}
+    assert parts_of(drawing("heavy", 0.9, weight=3.0), drawing("light", 0.9, reserved=5))["light"] == 5
+
+
 def test_time_caps_a_squad_as_well_as_count() -> None:
     squad = form([waiting("a", 40, 4.0), waiting("b", 40, 0.1)], "jct", POLICIES["jct"], empty_book())
     counts = {m.tenant: m.segments for m in squad.members}

@@ -7,6 +7,7 @@ finds the real one. Errors of the library become the errors of `dure.model.error
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dure.model.errors import Conflict, DureError, NotAllowed, NotFound, Permanent, Temporary
@@ -56,6 +57,7 @@ class NvmlDevices:
         handle = self._handle(device)
         if not self._mig_on(handle):
             return ()
+        uuids = self._uuids(handle)
         found = []
         for number in range(GPU_INSTANCE_PROFILES):
             profile = self._profile(handle, number)
@@ -63,11 +65,7 @@ class NvmlDevices:
                 continue
             for instance in self._call(self._nvml.nvmlDeviceGetGpuInstances, handle, profile.id):
                 info = self._call(self._nvml.nvmlGpuInstanceGetInfo, instance)
-                found.append(
-                    SliceFacts(
-                        int(info.id), int(profile.sliceCount), int(info.placement.start), int(profile.memorySizeMB)
-                    )
-                )
+                found.append(_slice(info, profile, uuids))
         return tuple(sorted(set(found), key=lambda s: (s.start, s.id)))
 
     def create_slice(self, device: str, slices: int) -> SliceFacts:
@@ -88,7 +86,7 @@ class NvmlDevices:
             self._call(self._nvml.nvmlGpuInstanceDestroy, instance)
             raise
         info = self._call(self._nvml.nvmlGpuInstanceGetInfo, instance)
-        return SliceFacts(int(info.id), slices, int(info.placement.start), int(profile.memorySizeMB))
+        return _slice(info, profile, self._uuids(handle))
 
     def destroy_slice(self, device: str, slice_id: int) -> None:
         handle = self._handle(device)
@@ -109,15 +107,34 @@ class NvmlDevices:
     def _facts(self, index: int) -> DeviceFacts:
         handle = self._call(self._nvml.nvmlDeviceGetHandleByIndex, index)
         memory = self._call(self._nvml.nvmlDeviceGetMemoryInfo, handle)
-        use = self._call(self._nvml.nvmlDeviceGetUtilizationRates, handle)
         return DeviceFacts(
             id=_text(self._call(self._nvml.nvmlDeviceGetUUID, handle)),
             name=_text(self._call(self._nvml.nvmlDeviceGetName, handle)),
             memory_mib=int(memory.total // MIB),
             used_mib=int(memory.used // MIB),
-            busy=int(use.gpu) / 100.0,
+            busy=self._busy(handle),
             mig=self._mig_on(handle),
+            minor=int(self._call(self._nvml.nvmlDeviceGetMinorNumber, handle)),
         )
+
+    def _busy(self, handle: Any) -> float | None:
+        """Nothing where MIG is on: the driver has no such figure for the whole then."""
+        try:
+            return int(self._call(self._nvml.nvmlDeviceGetUtilizationRates, handle).gpu) / 100.0
+        except NotFound:
+            return None
+
+    def _uuids(self, handle: Any) -> dict[int, str]:
+        """By GPU instance: the name under which a container is given it."""
+        found = {}
+        for index in range(self._call(self._nvml.nvmlDeviceGetMaxMigDeviceCount, handle)):
+            try:
+                part = self._call(self._nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
+            except NotFound:
+                continue
+            owner = int(self._call(self._nvml.nvmlDeviceGetGpuInstanceId, part))
+            found[owner] = _text(self._call(self._nvml.nvmlDeviceGetUUID, part))
+        return found
 
     def _handle(self, device: str) -> Any:
         return self._call(self._nvml.nvmlDeviceGetHandleByUUID, device)
@@ -159,6 +176,12 @@ class NvmlDevices:
             n.NVML_ERROR_TIMEOUT: Temporary,
         }
         return kinds.get(error.value, Permanent)(f"NVML: {error}")
+
+
+def _slice(info: Any, profile: Any, uuids: Mapping[int, str]) -> SliceFacts:
+    id_ = int(info.id)
+    start, memory_mib = int(info.placement.start), int(profile.memorySizeMB)
+    return SliceFacts(id_, int(profile.sliceCount), start, memory_mib, uuids.get(id_, ""))
 
 
 def _text(value: str | bytes) -> str:

@@ -17,12 +17,12 @@ from click.testing import CliRunner
 from dure.bench.data import data_dir, read_rows
 from dure.bench.interference import command as interference
 from dure.bench.interference import read_pairs
+from dure.manifest.migplan import Measured, Service, best_rates, fits, plan
 from dure.share.interference import App as InterferenceApp
 from dure.share.interference import empty_book
 from dure.sim.gpu.baselines.bless import NSP, SEMI_SP, SP
 from dure.sim.gpu.device import A100, V100
 from dure.sim.gpu.experiments import GRID, LOADS, MULTI, crowd, pair, squad_gain
-from dure.sim.gpu.migplan import Service, best_rates, fewest, fits, plan
 from dure.sim.gpu.profile import A100_APPS, synthesise, waved
 from dure.sim.gpu.run import SYSTEMS, Tenant, iso_ms, play
 from tests.unit.sim.gpu.published import (
@@ -247,6 +247,10 @@ def test_g12_mig_tables_are_read_whole_and_rise_with_size() -> None:
     assert all(times[max(times)] <= 1.05 * times[min(times)] for times in steps.values())
 
 
+def measured(path: Path) -> list[Measured]:
+    return [Measured(slices, *found) for (slices, _, _), found in parva_table(path).items()]
+
+
 @pytest.mark.parametrize("scenario", range(6))
 def test_g12_the_packer_needs_no_more_devices_than_the_published_plans(scenario: int) -> None:
     data = folder("parvagpu")
@@ -257,14 +261,15 @@ def test_g12_the_packer_needs_no_more_devices_than_the_published_plans(scenario:
     )
     # Their plans keep within half of the promise, which leaves the other half for the queue.
     services = [
-        Service(model, float(rate), best_rates(parva_table(data / "prof_data" / f"{model}.csv"), float(limit) / 2.0))
+        Service(model, float(rate), best_rates(measured(data / "prof_data" / f"{model}.csv"), float(limit) / 2.0))
         for model, limit, rate in zip(models, limits, rates, strict=True)
         if rate.strip() != "N/A"
     ]
     ours = plan(services)
-    assert all(fits(held) for held in ours)
+    assert all(fits([seat.slices for seat in held]) for held in ours)
     for service in services:
-        assert sum(service.rates[size] for size in fewest(service)) >= service.rate
+        seats = [seat.slices for held in ours for seat in held if seat.service == service.name]
+        assert sum(service.rates[size] for size in seats) >= service.rate
     theirs = read_rows(data / "deployment" / f"SLO{scenario + 1}" / f"SLO{scenario + 1}_ParvaGPU_deploy.csv")
     assert len(ours) <= len({(r["Num instance"], r["Num GPU"]) for r in theirs})
 

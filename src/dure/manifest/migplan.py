@@ -4,13 +4,13 @@ For each service the best throughput of every slice size within its latency is k
 that reach its rate are an unbounded knapsack, O(S x sizes); instances are then packed largest first into the first
 device where they still fit, tried over all legal placements. Three slices hold four of eight memory slots, so the
 fewest slices are not always the fewest devices: other sizes are tried service by service while devices are saved.
-Held against ParvaGPU's published plans by a test.
+Held against ParvaGPU's published plans by a test. Called by `dure advise mig`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import msgspec
@@ -27,6 +27,14 @@ SLICES = 7
 SUBSETS = tuple(left_out for many in (1, 2, 3, 4) for left_out in combinations(STARTS, many))
 
 
+class Measured(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One instance of so many slices reached this rate at this latency, with some batch and number of processes."""
+
+    slices: int
+    rate: float
+    latency_ms: float
+
+
 class Service(msgspec.Struct, frozen=True):
     """`rates` is the best rate of one instance by its number of slices, within the latency that was promised."""
 
@@ -35,12 +43,19 @@ class Service(msgspec.Struct, frozen=True):
     rates: dict[int, float]
 
 
-def best_rates(table: Mapping[tuple[int, int, int], tuple[float, float]], limit_ms: float) -> dict[int, float]:
-    """By slices: the best rate over all batch sizes and process counts that answer within `limit_ms`."""
+class Seat(msgspec.Struct, frozen=True):
+    """An instance of a service on a device."""
+
+    service: str
+    slices: int
+
+
+def best_rates(measured: Iterable[Measured], limit_ms: float) -> dict[int, float]:
+    """By slices: the best rate of all that was measured within `limit_ms`."""
     found: dict[int, float] = {}
-    for (slices, _, _), (rate, latency_ms) in table.items():
-        if latency_ms <= limit_ms and rate > found.get(slices, 0.0):
-            found[slices] = rate
+    for one in measured:
+        if one.latency_ms <= limit_ms and one.rate > found.get(one.slices, 0.0):
+            found[one.slices] = one.rate
     return found
 
 
@@ -92,7 +107,7 @@ def fits(sizes: Sequence[int], taken: int = 0) -> bool:
     return False
 
 
-def plan(services: Sequence[Service]) -> list[tuple[int, ...]]:
+def plan(services: Sequence[Service]) -> tuple[tuple[Seat, ...], ...]:
     """Devices for all services: few of them, and of equal plans the one that takes and wastes the fewest slices."""
     choices = [_choices(service) for service in services]
     chosen = [options[0] for options in choices]
@@ -105,7 +120,18 @@ def plan(services: Sequence[Service]) -> list[tuple[int, ...]]:
                 tried = _pack([*chosen[:at], option, *chosen[at + 1 :]])
                 if _size(tried) < _size(best):
                     chosen[at], best, improved = option, tried, True
-    return best
+    return _seated(services, chosen, best)
+
+
+def _seated(
+    services: Sequence[Service], chosen: Sequence[tuple[int, ...]], packed: Sequence[tuple[int, ...]]
+) -> tuple[tuple[Seat, ...], ...]:
+    """Instances of one size are alike: each seat goes to the next service that wants its size."""
+    wanting = {
+        size: [s.name for s, sizes in zip(services, chosen, strict=True) for one in sizes if one == size]
+        for size in STARTS
+    }
+    return tuple(tuple(Seat(wanting[size].pop(0), size) for size in held) for held in packed)
 
 
 def _choices(service: Service) -> list[tuple[int, ...]]:
