@@ -2,7 +2,7 @@
 
     make chaos                                                        50 kills on real API servers and etcd
     make chaos ARGS="--world embedded --kills 1000"                   on imitated clusters with SQLite
-    make chaos ARGS="--world embedded --store postgres --kills 1000"  plane, agents and database processes
+    make chaos ARGS="--world embedded --store postgres --kills 1000"  plane, agents, gateway and database
     make chaos ARGS="--world embedded --network --kills 200"          and a bad network between plane and agents
     make chaos ARGS="--world embedded --round 1017"                   one round again, by the seed it has told
 
@@ -24,6 +24,7 @@ from tests.chaos.embedded import Asked, rounds
 
 # A round of the embedded world begins with seconds of set-up, one of the lab with a minute.
 KILLS = {"embedded": 50, "lab": 5}
+SUMS = ("jobs", "answers", "generations", "points", "submissions", "repeated", "anew")
 BAD = ("lost", "twice", "order", "books", "audit", "overcommitted")
 
 
@@ -52,7 +53,7 @@ def summed(done: list[dict[str, Any]]) -> dict[str, Any]:
         killed.update(one["killed"])
     bad = {what: sum(len(one.get(what, ())) for one in done) for what in BAD}
     slowest = max((one["settled_s"] for one in done), default=0.0)
-    sums = {what: sum(one.get(what, 0) for one in done) for what in ("jobs", "answers", "generations", "points")}
+    sums = {what: sum(one.get(what, 0) for one in done) for what in SUMS}
     return {"kills": killed.total(), "killed": dict(killed), **sums, **bad, "slowest_settled_s": slowest}
 
 

@@ -1,8 +1,9 @@
-"""One round of kills on imitated clusters: plane and agents are processes, the clusters outlive them all.
+"""One round of kills on imitated clusters: plane, agents and gateway are processes, the clusters outlive them all.
 
 Called by `tests.chaos`. Chances follow from the seed: who is killed, when, and for every start the step at which the
 process kills itself. Clients submit, cancel and read all the while; nodes lose pods. In the end everything is started
-once more and left in peace until all has ended, and `history` judges what everybody saw.
+once more and left in peace until all has ended, and `history` judges what everybody saw; of the Jobs that were handed
+to the gateway, in a cluster with Kueue of their own, `submissions` does.
 """
 
 from __future__ import annotations
@@ -28,20 +29,24 @@ from tests.chaos.clients import Clients
 from tests.chaos.databases import Database, PostgresDatabase, SqliteDatabase
 from tests.chaos.forge import Forge
 from tests.chaos.history import History, explained, judge
+from tests.chaos.kueue import QueueCluster
 from tests.chaos.member import Member
 from tests.chaos.network import Network
 from tests.chaos.reckoning import Reckoning
+from tests.chaos.submissions import Submitter, judged
 from tests.chaos.waiting import free_port, until_done
 
 PATIENCE_S = 240.0
 # Half of all starts end by themselves, at one of the first so many steps.
-STEPS = {"plane": 200, "agent": 40}
+STEPS = {"plane": 200, "agent": 40, "gateway": 60}
 LONGEST_LIFE_S = 1.5
 LONGEST_PAUSE_S = 0.2
 LOSS = 0.15
 # Two kills of five do not wait for the plane to serve.
 EARLY = 0.4
 START_S = 20.0
+# The gateway's cluster runs short jobs, and some must always wait.
+PER_JOB = 5
 CLUSTERS = ("seoul", "busan")
 FLEET = """
 apiVersion: dure.dev/v1alpha1
@@ -86,6 +91,7 @@ class Round:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.network = Network(self.port, random.Random(asked.seed + 1)) if asked.network else None
+        self.queues, self.gateway_port = QueueCluster(folder), free_port()
         self.pids: dict[str, int] = {}
         self.killed: dict[str, int] = {}
         self.points = 0
@@ -93,18 +99,21 @@ class Round:
         headers = {"Authorization": f"Bearer {(folder / 'token').read_text()}"}
         self.http = httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=10.0)
         self.credentials = {name: self._join(name) for name in CLUSTERS}
-        for name in CLUSTERS:
+        for name in (*CLUSTERS, "gateway"):
             self._start(name, fused=False)
         until_done(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
         self.reckoning = Reckoning(database.url, clusters=len(CLUSTERS))
         self.clients = Clients(self.url, headers, asked.seed, asked.jobs)
+        self.submitter = Submitter(f"http://127.0.0.1:{self.gateway_port}", asked.seed, asked.jobs * PER_JOB)
 
     def run(self) -> dict[str, Any]:
         began = time.monotonic()
         self.clients.start()
+        self.submitter.start()
         while sum(self.killed.values()) < self.asked.kills:
             self._kill_one()
         self.clients.stop_submitting()
+        self.submitter.stop_submitting()
         if self.network is not None:
             self.network.heal()
         for role in self.pids:
@@ -115,10 +124,14 @@ class Round:
             until_done(self._all_ended, "all to end", PATIENCE_S)
         settled_s = time.monotonic() - quiet
         self.clients.close()
+        self.submitter.close()
         for pid in self.pids.values():
             self.forge.kill(pid)
         history = self._history()
         found = explained(judge(history))
+        submitted, ran = self.submitter.submitted, self.queues.ran
+        for kind, sentences in judged(submitted, ran, self.queues.left()).items():
+            found[kind] += sentences[:20]
         if any(found.values()) or self._clashes():
             self._keep(history)
         return {
@@ -128,6 +141,9 @@ class Round:
             "jobs": len(history.finals),
             "answers": len(history.answers),
             "generations": sum(one.generation for one in history.finals),
+            "submissions": len(submitted),
+            "repeated": sum(one.asked > 1 for one in submitted),
+            "anew": sum(one.job != one.origin for one in ran),
             **found,
             "overcommitted": self._clashes(),
             **({"network": self.network.told()} if self.network is not None else {}),
@@ -138,17 +154,19 @@ class Round:
 
     def close(self) -> None:
         self.clients.close()
+        self.submitter.close()
         self.http.close()
         for pid in self.pids.values():
             self.forge.kill(pid)
         for member in self.members.values():
             member.close()
+        self.queues.close()
         if self.network is not None:
             self.network.close()
 
     def _kill_one(self) -> None:
         """Whoever dies at a point of its own counts; if nobody does in time, chance names one."""
-        victims = ("plane", "plane", *CLUSTERS, *self.database.victims)
+        victims = ("plane", "plane", *CLUSTERS, "gateway", "gateway", *self.database.victims)
         victim, life_s = self.chance.choice(victims), self.chance.uniform(0.0, self.asked.life_s)
         pause_s, loses, early = (
             self.chance.uniform(0.0, LONGEST_PAUSE_S),
@@ -192,7 +210,7 @@ class Round:
             return False
 
     def _start(self, role: str, *, fused: bool = True) -> None:
-        kind = "plane" if role == "plane" else "agent"
+        kind = role if role in STEPS else "agent"
         # Drawn in any case, so that what follows does not depend on it.
         fuse, lit = self.chance.randint(1, STEPS[kind]), self.chance.random() < 0.5
         die_at = fuse if fused and lit else 0
@@ -208,6 +226,10 @@ class Round:
                 self.database.url,
             )
             self.pids[role] = self.forge.start(kind, log, args=[*places, *options], die_at=die_at)
+        elif kind == "gateway":
+            places = ("--kubeconfig", str(self.queues.kubeconfig), "--state", str(self.folder / "gateway"))
+            args = [*places, "--port", str(self.gateway_port), "--open"]
+            self.pids[role] = self.forge.start(kind, log, args=args, die_at=die_at)
         else:
             self.pids[role] = self.forge.start(
                 kind,
@@ -231,7 +253,8 @@ class Round:
             for one in waiting["items"]
             if one["status"].get("phase") not in ("done", "failed", "cancelled")
         ]
-        if names:
+        names += self.queues.left()
+        if names or not self.submitter.idle():
             raise ValueError(f"{len(names)} have not ended: {names[:5]}")
 
     def _clashes(self) -> list[str]:

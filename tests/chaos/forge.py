@@ -1,10 +1,10 @@
-"""Forks plane and agents from a parent that has loaded everything, so that a restart takes a moment, not seconds.
+"""Forks plane, agents and gateway from a parent that has loaded everything: a restart takes a moment, not seconds.
 
     python -m tests.chaos.forge     reads one JSON object a line, {"role": "plane", "log": FILE, ...}; answers the pid
 
 Each child is a real process that a real kill -9 ends. With `die_at` it ends itself that way at the step of that
-number (a statement to the database, a call to its cluster): a point, not a time, so that the same number hits it
-again.
+number (a statement to the database, a call to its cluster or API server): a point, not a time, so that the same
+number hits it again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -128,16 +129,40 @@ def _agent(asked: dict[str, Any]) -> int:
     return 0
 
 
-ROLES = {"plane": _plane, "agent": _agent}
+def _gateway(asked: dict[str, Any]) -> int:
+    """`dure gateway serve` as it is, with a fuse before and behind every call to the API server."""
+    from dure.adapters.kube.rest import Api
+    from dure.cli.root import run
+
+    fuse = Fuse(asked["die_at"])
+    for name in ("_send", "_short"):
+        setattr(Api, name, _fused(getattr(Api, name), fuse))
+    return run(["gateway", "serve", *asked["args"]])
+
+
+def _fused(call: Callable[..., Any], fuse: Fuse) -> Callable[..., Any]:
+    def fused(*args: Any, **options: Any) -> Any:
+        fuse.burn()
+        answer = call(*args, **options)
+        fuse.burn()
+        return answer
+
+    return fused
+
+
+ROLES = {"plane": _plane, "agent": _agent, "gateway": _gateway}
 MODULES = (
     "alembic.command",
     "dure.adapters.store.migrations",
     "dure.api.app",
     "dure.api.server",
+    "dure.cli.gateway",
     "dure.cli.lock",
     "dure.cli.up",
     "dure.embedded.live",
+    "dure.gateway.process",
     "dure.web.pages",
+    "dure.web.queues",
     "tests.chaos.member",
 )
 

@@ -118,6 +118,17 @@ def test_a_join_token_works_once(linked: LinkHarness) -> None:
     assert "dure cluster join elsewhere" in refused.value.remedy
 
 
+def test_an_agent_that_proposes_its_credential_may_join_again_but_no_other_may(linked: LinkHarness) -> None:
+    token = linked.join_token("elsewhere")
+    assert [join(linked.url, "elsewhere", token, "own-secret") for _ in range(2)] == ["own-secret"] * 2
+    with pytest.raises(NotAllowed, match="used"):
+        join(linked.url, "elsewhere", token, "another-secret")
+    with pytest.raises(NotAllowed, match="used"):
+        join(linked.url, "elsewhere", token)
+    with contextlib.closing(linked.link("elsewhere", "own-secret")) as own:
+        assert own.fetch_desired("elsewhere") == ()
+
+
 def test_a_join_token_works_for_its_own_cluster_only(linked: LinkHarness) -> None:
     with pytest.raises(NotAllowed):
         join(linked.url, "elsewhere", linked.join_token("test"))

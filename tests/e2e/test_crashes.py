@@ -21,6 +21,7 @@ def test_nothing_is_lost_or_done_twice_by_kills_and_a_network_that_loses_repeats
     assert findings(results) == {}
     assert summed(results)["kills"] == 4
     assert results[0]["jobs"] > 0
+    assert results[0]["submissions"] > 0
     assert results[0]["network"]
 
 
@@ -30,3 +31,4 @@ def test_nothing_is_lost_or_done_twice_when_the_database_server_is_killed_too() 
     results = [*rounds([Asked(seed=14, kills=3, store="postgres", jobs=4)])]
     assert findings(results) == {}
     assert results[0]["jobs"] > 0
+    assert results[0]["submissions"] > 0

@@ -95,7 +95,7 @@ def redeem_the_token(cluster: Cluster, api: Api) -> None:
     token = base64.b64encode(b"once").decode()
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "dure-agent"}, "data": {"join-token": token}}
     cluster.api.post("/api/v1/namespaces/dure-system/secrets", secret)
-    bought = [fetch_credential(api, "dure-system", "dure-agent", lambda token: f"for-{token}") for _ in range(2)]
+    bought = [fetch_credential(api, "dure-system", "dure-agent", lambda token, _: f"for-{token}") for _ in range(2)]
     assert bought == ["for-once", "for-once"]
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from dure.model.defrag import DefragWish
 from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
-from dure.model.membership import Credential, Membership
+from dure.model.membership import Credential, Membership, Proposal, secret_digest
 from dure.model.report import Desired, Report
 from dure.model.units import Seconds
 
@@ -65,6 +65,13 @@ class Asked(msgspec.Struct, frozen=True):
 
     cluster: str
     tag: str = ""
+
+
+class Joining(msgspec.Struct, frozen=True):
+    """Without a proposal the plane makes the credential."""
+
+    cluster: str
+    proposal: Proposal | None = None
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -153,14 +160,17 @@ class GrpcPlane:
         return _send(self._channel, method, body, kind, (*self._headers, *headers))
 
 
-def join_over_grpc(url: str, cluster: str, token: str, *, ca: str = "", own: Own | None = None) -> str:
-    """Exchange a one-time token for this cluster's own credential."""
+def join_over_grpc(
+    url: str, cluster: str, token: str, secret: str = "", *, ca: str = "", own: Own | None = None
+) -> str:
+    """See `plane_link.join`."""
     channel = _channel(url, ca, own)
+    asked = Joining(cluster, Proposal(secret_digest(secret)) if secret else None)
     try:
-        made: Credential = _send(channel, "Join", Asked(cluster), Credential, (("authorization", f"Bearer {token}"),))
+        made: Credential = _send(channel, "Join", asked, Credential, (("authorization", f"Bearer {token}"),))
     finally:
         channel.close()
-    return made.credential
+    return made.credential or secret
 
 
 def error_of(error: Exception) -> DureError:

@@ -13,7 +13,7 @@ import msgspec
 
 from dure.model.defrag import DefragWish
 from dure.model.errors import DureError, InvalidInput, Permanent, Temporary, kind_of
-from dure.model.membership import Credential, Membership
+from dure.model.membership import Credential, Membership, Proposal, secret_digest
 from dure.model.report import Desired, Report
 from dure.model.units import Seconds
 
@@ -83,16 +83,18 @@ class HttpPlane:
         return answer
 
 
-def join_over_http(url: str, cluster: str, token: str, *, ca: str = "") -> str:
-    """Exchange a one-time token for this cluster's own credential."""
+def join_over_http(url: str, cluster: str, token: str, secret: str = "", *, ca: str = "") -> str:
+    """See `plane_link.join`."""
+    headers = {"Authorization": f"Bearer {token}", **({"Content-Type": "application/json"} if secret else {})}
+    body = msgspec.json.encode(Proposal(secret_digest(secret))) if secret else None
     try:
         with _client(url, ca) as http:
-            answer = http.post(f"/v1/agents/{cluster}/join", headers={"Authorization": f"Bearer {token}"})
+            answer = http.post(f"/v1/agents/{cluster}/join", headers=headers, content=body)
     except httpx.HTTPError as error:
         raise Temporary(f"the plane does not answer at {url}: {error}") from error
     if answer.status_code >= 400:
         raise problem_of(answer)
-    return msgspec.json.decode(answer.content, type=Credential).credential
+    return msgspec.json.decode(answer.content, type=Credential).credential or secret
 
 
 def _client(url: str, ca: str) -> httpx.Client:

@@ -24,13 +24,19 @@ def open_link(
     return HttpPlane(url, cluster, credential, ca=ca)
 
 
-def join(url: str, cluster: str, token: str, *, ca: str = "", own: tuple[str, str] | None = None) -> str:
-    """Exchange a one-time token for this cluster's own credential."""
+def join(
+    url: str, cluster: str, token: str, secret: str = "", *, ca: str = "", own: tuple[str, str] | None = None
+) -> str:
+    """Have a one-time token make `secret` this cluster's own credential; answers the credential.
+
+    The same again is answered the same, so whoever kept its secret first loses nothing with a lost answer. Without a
+    secret, and with a plane that is older than proposals, the plane makes one and tells it once.
+    """
     if _streamed(url):
         from dure.adapters.plane_grpc import Own, join_over_grpc
 
-        return join_over_grpc(url, cluster, token, ca=ca, own=Own(*own) if own else None)
-    return join_over_http(url, cluster, token, ca=ca)
+        return join_over_grpc(url, cluster, token, secret, ca=ca, own=Own(*own) if own else None)
+    return join_over_http(url, cluster, token, secret, ca=ca)
 
 
 def _streamed(url: str) -> bool:

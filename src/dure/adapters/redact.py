@@ -1,11 +1,13 @@
 """Secrets never reach a log: what looks like one, and what is known to be one, is blotted out of every line.
 
-`guard_logs` is called by each process at its start. It works on the finished text, tracebacks included.
+`guard_logs` is called by each process at its start. It works on the finished text, tracebacks included. Those tell
+where something happened, never what the variables held: that would be pods' environments, and megabytes of a fleet.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 BLOT = "***"
@@ -37,12 +39,17 @@ def redact(text: str) -> str:
 
 
 def guard_logs() -> None:
-    """Let every line pass through `redact`, after it was rendered; fine to call twice."""
+    """Let every line pass through `redact`, after it was rendered plainly; fine to call twice."""
     import structlog
 
     processors = structlog.get_config()["processors"]
-    if _blot not in processors:
-        structlog.configure(processors=[*processors, _blot])
+    if _blot in processors:
+        return
+    plain = structlog.dev.ConsoleRenderer(
+        colors=sys.stdout.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
+    rendered = [plain if isinstance(one, structlog.dev.ConsoleRenderer) else one for one in processors]
+    structlog.configure(processors=[*rendered, _blot])
 
 
 def _blot(_logger: Any, _method: str, rendered: Any) -> Any:

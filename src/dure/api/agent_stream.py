@@ -18,7 +18,7 @@ import grpc
 import msgspec
 
 from dure.adapters.acting import acting
-from dure.adapters.plane_grpc import CODES, PLAIN, REMEDY, SECURE, SERVICE, Asked, Wanted
+from dure.adapters.plane_grpc import CODES, PLAIN, REMEDY, SECURE, SERVICE, Asked, Joining, Wanted
 from dure.api.app import MAX_BODY
 from dure.api.backend import Backend
 from dure.model.errors import DureError, InvalidInput, NotAllowed, Permanent, Temporary
@@ -94,10 +94,11 @@ class AgentStream:
             ) from error
 
     def _join(self, body: bytes, context: Any) -> Any:
-        cluster = _read(body, Asked).cluster
-        self._check_certificate(cluster, context)
-        with acting(agent(cluster), "Join"):
-            return admission.redeem(self._backend.store, cluster, _secret(context))
+        asked = _read(body, Joining)
+        self._check_certificate(asked.cluster, context)
+        proposed = asked.proposal.digest if asked.proposal is not None else ""
+        with acting(agent(asked.cluster), "Join"):
+            return admission.redeem(self._backend.store, asked.cluster, _secret(context), proposed)
 
     def _membership(self, body: bytes, context: Any) -> Any:
         name = self._caller(_read(body, Asked).cluster, context)

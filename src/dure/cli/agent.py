@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import threading
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from dure.adapters.whole import write_whole
+from dure.adapters.redact import guard_logs, know
+from dure.adapters.whole import create_whole, write_whole
 from dure.cli.state import state_option
 from dure.model.errors import Temporary
 from dure.model.membership import Membership
@@ -63,9 +65,10 @@ def command(
 ) -> None:
     """Run the agent of one cluster: it schedules, and goes on when the plane is gone.
 
-    The first start needs the token that 'dure cluster join' printed; the credential it gets for it is kept in the
-    state folder. Pods with schedulerName dure are scheduled, whoever made them. Several agents may run for one
-    cluster, each with a state folder of its own: a Lease in the cluster says which of them acts.
+    The first start needs the token that 'dure cluster join' printed; the credential it joins with is kept in the
+    state folder, and where an answer was lost the same command may be run again. Pods with schedulerName dure are
+    scheduled, whoever made them. Several agents may run for one cluster, each with a state folder of its own: a Lease
+    in the cluster says which of them acts.
 
     \b
     Example:
@@ -77,7 +80,6 @@ def command(
     from dure.adapters.kube.rest import Api
     from dure.adapters.kube.secret import fetch_credential
     from dure.adapters.plane_link import join, open_link
-    from dure.adapters.redact import guard_logs, know
     from dure.agent.identity import fetch_identity
     from dure.agent.poll import Poller
     from dure.cli.lock import hold
@@ -112,14 +114,25 @@ def command(
         plane.close()
 
 
-def _credential(redeem: Callable[[str], str], name: str, token: str, state: Path) -> str:
+def _credential(redeem: Callable[[str, str], str], name: str, token: str, state: Path) -> str:
     """The kept one; else the one that the token buys."""
     kept = state / f"agent-{name}.credential"
     if token and not kept.exists():
-        write_whole(kept, f"{redeem(token)}\n".encode("ascii"), 0o600)
+        _join(redeem, token, state / f"agent-{name}.proposed", kept)
     if not kept.exists():
         raise click.UsageError(f"this agent has not joined yet; run 'dure cluster join {name}' and give --join TOKEN")
     return kept.read_text(encoding="ascii").strip()
+
+
+def _join(redeem: Callable[[str, str], str], token: str, proposed: Path, kept: Path) -> None:
+    """What will be the credential is on disk before the plane hears of it, so that a lost answer loses nothing."""
+    create_whole(proposed, f"{secrets.token_urlsafe(32)}\n".encode("ascii"), 0o600)
+    try:
+        credential = redeem(token, know(proposed.read_text(encoding="ascii").strip()))
+    except Temporary as error:
+        raise Temporary(error.message, remedy="Run the same command again: its token still works here.") from error
+    write_whole(kept, f"{credential}\n".encode("ascii"), 0o600)
+    proposed.unlink()
 
 
 def _membership(plane: PlaneLink, path: Path) -> Membership:

@@ -23,7 +23,7 @@ def command() -> None:
 @click.argument("name")
 @state_option
 def join(name: str, state: Path) -> None:
-    """Print the command with which the agent of cluster NAME joins. Its token works once, within a day.
+    """Print the command with which the agent of cluster NAME joins. Its token works for one agent, within a day.
 
     \b
     Example:

@@ -38,6 +38,7 @@ def run(path: Path | None, demo: bool, socket: Path | None, port: int) -> None:
     Example:
       dure device run --demo
     """
+    from dure.adapters.redact import guard_logs
     from dure.cli.share import default_socket
     from dure.device.config import read_config
     from dure.device.executor import Executor
@@ -45,6 +46,7 @@ def run(path: Path | None, demo: bool, socket: Path | None, port: int) -> None:
     from dure.device.words import spoken_in
     from dure.model.errors import InvalidInput
 
+    guard_logs()
     if (path is None) == (not demo):
         raise InvalidInput("give a device file or --demo", remedy="Try: dure device run --demo")
     where = socket or default_socket()
@@ -103,10 +105,12 @@ def plugin(path: Path, kubelet: Path, node: str, kubeconfig: Path | None, cdi: P
       dure device plugin -f node.yaml
       kubectl get node -o jsonpath='{.items[0].status.allocatable}'
     """
+    from dure.adapters.redact import guard_logs
     from dure.device.plugin.node import read_node, units
     from dure.device.plugin.runner import Plugins, is_healthy
     from dure.model.errors import DureError, InvalidInput
 
+    guard_logs()
     config = read_node(path)
     plugins = Plugins(config, kubelet)
     claimable = tuple(unit for unit in units(config) if unit.device.dra)
@@ -153,9 +157,11 @@ def serve(path: Path, policy: str) -> None:
     Example:
       dure device serve -f node.yaml
     """
+    from dure.adapters.redact import guard_logs
     from dure.device.plugin.node import read_node
     from dure.device.slices import SWITCH_S, Slices
 
+    guard_logs()
     sys.setswitchinterval(SWITCH_S)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

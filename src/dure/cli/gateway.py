@@ -74,12 +74,14 @@ def serve(**given: Any) -> None:
       dure gateway serve --kubeconfig ~/.kube/config --light-queue user-cpu-queue --state ~/.dure/gateway
     """
     from dure.adapters.kueue.board import connect
+    from dure.adapters.redact import guard_logs
     from dure.gateway.process import Gateway
     from dure.gateway.settings import Settings
     from dure.route import dispatch, reroute
     from dure.route.accepts import LightRule
     from dure.web.queues import gateway_pages
 
+    guard_logs()
     if given["stale"] <= 0:
         raise InvalidInput("--stale must be positive")
     settings = Settings(

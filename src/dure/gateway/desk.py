@@ -1,12 +1,12 @@
 """Where a Job is taken in: read, choose, rewrite, create once, remember.
 
 Called by the HTTP application from many threads. A Job is created at most once: its name is its identity at the API
-server, and an idempotency key is written into it, so that a repeated request finds its own Job again.
+server, and an idempotency key is written into it, so that a repeated request finds its own Job again, also under
+another name (`keys`).
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +17,7 @@ from dure.adapters.kueue.board import JOBS, Board
 from dure.adapters.kueue.figures import counted
 from dure.adapters.kueue.objects import Workload
 from dure.gateway.journal import Entry, Journal
+from dure.gateway.keys import Keys, key_digest
 from dure.gateway.ledger import Ledger
 from dure.gateway.memory import Memory
 from dure.gateway.metrics import Metrics
@@ -92,6 +93,7 @@ class Desk:
         self.api, self.board, self.settings, self.journal, self.memory = api, board, settings, journal, memory
         self.view = View(board, ledger)
         self.metrics = Metrics()
+        self.keys = Keys()
         self.now = now
         self.routes: dict[str, Route] = {}
         self._policies: dict[str, Policy] = {}
@@ -105,13 +107,16 @@ class Desk:
         candidate, choice, situation, stale_s = self._choose(job, namespace, name or self.settings.policy, where)
         chosen = candidate.alternatives[choice.index]
         made = self.written(job, candidate, chosen, 0)
-        if key:
-            made["metadata"]["annotations"][KEY] = _digest(key)
+        digest = key_digest(key)
+        if digest:
+            made["metadata"]["annotations"][KEY] = digest
         made["metadata"]["namespace"] = namespace
         found: Json = {}
         repeated = False
         if not dry_run:
-            found, repeated = self._create(namespace, made, caller, key)
+            with self.keys.held(namespace, digest):
+                found, repeated = self._create(namespace, made, caller, digest)
+                self.keys.put(namespace, digest, str(found["metadata"]["name"]))
             if not repeated:
                 self._remember(found, candidate, choice, caller, stale_s)
                 self.view.enter(candidate.home, situation)
@@ -185,14 +190,17 @@ class Desk:
         marks = {GATEWAY: self.settings.name}
         return rewritten(job, chosen.queue, chosen.class_name, chosen.changes, notes, marks)
 
-    def _create(self, namespace: str, job: Json, caller: Caller, key: str) -> tuple[Json, bool]:
+    def _create(self, namespace: str, job: Json, caller: Caller, digest: str) -> tuple[Json, bool]:
         path = f"{JOBS}/namespaces/{namespace}/jobs"
+        before = self._made(path, self.keys.name(namespace, digest), digest)
+        if before is not None:
+            return before, True
         try:
             return self.api.post(path, job, dict, caller.headers), False
         except Conflict:
             name = job["metadata"].get("name", "")
-            found: Json = self.api.get(f"{path}/{name}", dict)
-            if key and (found["metadata"].get("annotations") or {}).get(KEY) == _digest(key):
+            found = self._made(path, name, digest)
+            if found is not None:
                 return found, True
             self.metrics.refused.labels("conflict").inc()
             raise Conflict(
@@ -202,6 +210,16 @@ class Desk:
         except NotAllowed as error:
             self.metrics.refused.labels("forbidden").inc()
             raise NotAllowed(error.message, remedy=f"Ask for the right to create jobs in '{namespace}'.") from error
+
+    def _made(self, path: str, name: str, digest: str) -> Json | None:
+        """The Job of this name, if it was made by a request with this key."""
+        if not name or not digest:
+            return None
+        try:
+            found: Json = self.api.get(f"{path}/{name}", dict)
+        except NotFound:
+            return None
+        return found if (found["metadata"].get("annotations") or {}).get(KEY) == digest else None
 
     def _remember(self, found: Json, candidate: Candidate, choice: Choice, caller: Caller, stale_s: float) -> None:
         name, now_s, chosen = str(found["metadata"]["name"]), self.now(), candidate.alternatives[choice.index]
@@ -272,7 +290,3 @@ def _origin(job: Json) -> Json:
     """The Job as it was handed in, kept in it so that a later move, even after a restart, can start from there."""
     metadata = {name: job["metadata"][name] for name in ("name", "labels", "annotations") if name in job["metadata"]}
     return {"apiVersion": job["apiVersion"], "kind": "Job", "metadata": metadata, "spec": job["spec"]}
-
-
-def _digest(key: str) -> str:
-    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()

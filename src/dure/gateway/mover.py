@@ -3,11 +3,13 @@
 A move is the least change that the API server takes: the queue label alone, label and resources (Kubernetes 1.36),
 or a twin. A twin is created gated, so that Kueue cannot admit it; then the original is deleted in exactly the state
 in which it was seen waiting; only then is the gate opened. If the original started meanwhile the deletion is refused
-and the twin goes. Whoever finds a gated twin after a crash knows by its original what to do (`recovery`).
+and the twin goes. Whoever finds a gated twin after a crash, or after an answer that was lost, knows by its original
+what to do (`recovery`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -19,12 +21,12 @@ from dure.gateway.desk import Desk, Route
 from dure.gateway.journal import Entry
 from dure.gateway.planner import Planner
 from dure.gateway.sorter import Sorter
-from dure.model.errors import Conflict, DureError, NotFound
+from dure.model.errors import Conflict, DureError, NotFound, Temporary
 from dure.route import rechoose, reroute
 from dure.route.accepts import QUEUE
 from dure.route.policies import DEFAULT, looks_again
 from dure.route.reroute import Move, Plan
-from dure.route.rewrite import CHOSEN, MOVES
+from dure.route.rewrite import CHOSEN, KEY, MOVES
 from dure.route.situation import Alternative, Candidate, Situation
 
 GATE = "kueue.x-k8s.io/admission-gated-by"
@@ -37,8 +39,11 @@ Json = dict[str, Any]
 class Mover:
     """`turn` is called after changes, by one thread. Without a `planner` plans are made in that thread."""
 
-    def __init__(self, desk: Desk, planner: Planner | None = None) -> None:
-        self._desk = desk
+    def __init__(
+        self, desk: Desk, planner: Planner | None = None, *, recover: Callable[[], None] = lambda: None
+    ) -> None:
+        """`recover` sets right what was cut in half: a move whose end is not known leaves what a crash would."""
+        self._desk, self._recover, self._cut = desk, recover, False
         self._joint = planner.plan if planner is not None else reroute.plan
         self._sorter = Sorter(desk)
 
@@ -47,6 +52,9 @@ class Mover:
         desk = self._desk
         if not desk.settings.moves or desk.board.stale_s > desk.settings.stale_s:
             return 0
+        if self._cut:
+            self._recover()
+            self._cut = False
         situation = desk.view.situation(desk.now(), desk.memory.durations)
         standing = {one.name: (lane.name, one.created_s) for lane in situation.lanes.values() for one in lane.waiting}
         waiting = []
@@ -75,6 +83,7 @@ class Mover:
         try:
             how, name = self._move(route, to)
         except DureError as error:
+            self._cut = self._cut or isinstance(error, Temporary)
             _log.info("a job was not moved", job=move.job, to=to.queue, error=str(error))
             return False
         space = route.candidate.namespace
@@ -118,12 +127,26 @@ class Mover:
     def _recreate(self, route: Route, made: Json, path: str) -> str:
         api, space = self._desk.api, route.candidate.namespace
         seen: Json = api.get(path, dict)
+        digest = str((seen["metadata"].get("annotations") or {}).get(KEY, ""))
+        # Between the end of the original and the note about its twin a repeated request would find neither.
+        with self._desk.keys.held(space, digest):
+            name = self._make_twin(route, made, seen, path, {KEY: digest} if digest else {})
+            self._desk.keys.put(space, digest, name)
+        return name
+
+    def _make_twin(self, route: Route, made: Json, seen: Json, path: str, notes: Json) -> str:
+        api, space = self._desk.api, route.candidate.namespace
         if not seen["spec"].get("suspend") or seen.get("status", {}).get("startTime"):
             raise Conflict("the job has started")
         metadata = seen["metadata"]
         twin = made["metadata"]
         twin["namespace"], twin["name"] = space, _twin_name(route.name, str(twin.get("name", "")), route.moves)
-        twin["annotations"] = {**twin["annotations"], GATE: GATE_NAME, TWIN_OF: f"{route.name}/{metadata['uid']}"}
+        twin["annotations"] = {
+            **twin["annotations"],
+            **notes,
+            GATE: GATE_NAME,
+            TWIN_OF: f"{route.name}/{metadata['uid']}",
+        }
         created: Json = api.post(f"{JOBS}/namespaces/{space}/jobs", made, dict)
         own = f"{JOBS}/namespaces/{space}/jobs/{created['metadata']['name']}"
         try:

@@ -55,7 +55,8 @@ class Gateway:
         self.board = Board(api, self.ledger, self._finished, self._wake.set)
         self.desk = Desk(api, self.board, self.ledger, settings, self.journal, self.memory, time.time)
         self._planner = Planner() if apart else None
-        self.mover = Mover(self.desk, self._planner)
+        self._recovery = Recovery(self.desk)
+        self.mover = Mover(self.desk, self._planner, recover=self._recovery.run)
         self.dispatcher = Dispatcher(self.board, settings)
         self.app = create_app(self.desk, Doorman(api, everybody=everybody), pages)
         self._server = Server(self.app)
@@ -63,7 +64,7 @@ class Gateway:
 
     def start(self, host: str = "127.0.0.1", port: int = 0) -> str:
         self.board.start()
-        Recovery(self.desk).run()
+        self._recovery.run()
         url = self._server.start(host, port)
         self._thread.start()
         return url

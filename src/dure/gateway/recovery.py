@@ -1,4 +1,4 @@
-"""What a gateway takes up again when it starts: moves that a crash cut in half, and its jobs that still wait.
+"""What a gateway takes up again when it starts: moves that were cut in half, and its jobs that still wait.
 
 Every Job that it created carries its name as a label, so one selective list finds them all. Twins of other gateways
 are touched only when they are old: their owner may be in the middle of a move.
@@ -18,7 +18,7 @@ from dure.gateway.desk import Desk, Route
 from dure.gateway.mover import GATE, GATE_NAME, TWIN_OF, open_gate
 from dure.model.errors import DureError, NotFound
 from dure.route.accepts import check_job, kind_of
-from dure.route.rewrite import CHOSEN, GATEWAY, MOVES, ORIGIN
+from dure.route.rewrite import CHOSEN, GATEWAY, KEY, MOVES, ORIGIN
 from dure.route.situation import Candidate
 
 PAGE = "500"
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 class Recovery:
-    """`run` once, after the board is in step and before the first request."""
+    """`run` after the board is in step, before the first request, and again when the end of a move is not known."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -36,7 +36,13 @@ class Recovery:
     def run(self) -> None:
         for job in self._jobs(GATEWAY):
             if self._settled(job) and job["metadata"]["labels"][GATEWAY] == self._desk.settings.name:
+                self._note_key(job["metadata"])
                 self._take_up(job)
+
+    def _note_key(self, metadata: Json) -> None:
+        """Whoever asks again with the same key shall find it, also under the name that it got by a move."""
+        digest = str((metadata.get("annotations") or {}).get(KEY, ""))
+        self._desk.keys.put(metadata["namespace"], digest, metadata["name"])
 
     def _jobs(self, selector: str) -> Iterator[Json]:
         cursor = ""

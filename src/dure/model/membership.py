@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from typing import Annotated
+
 import msgspec
 
 from dure.model.catalogue import Catalogue
@@ -15,7 +18,15 @@ class Membership(msgspec.Struct, frozen=True):
     catalogue: Catalogue
 
 
+class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The digest of a secret that the agent made and kept before it joined: it alone ever knows the secret."""
+
+    digest: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
 class Credential(msgspec.Struct, frozen=True):
+    """`credential` is empty where the agent proposed its own."""
+
     cluster: str
     credential: str
 
@@ -40,3 +51,8 @@ class AgentCertificate(msgspec.Struct, frozen=True):
     cluster: str
     certificate: str
     authority: str
+
+
+def secret_digest(secret: str) -> str:
+    """All that others keep of a secret. Those of agents are long and drawn by chance, so that they need no salt."""
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -56,6 +56,23 @@ def test_a_log_line_and_its_traceback_hold_no_secret(guarded: None, capsys: pyte
     assert "a-token-without-any-form" not in told.out + told.err
 
 
+def test_a_traceback_tells_where_but_not_what_the_variables_held(
+    guarded: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(environment: dict[str, str]) -> None:
+        raise KeyError("no such place")
+
+    held = {"DATABASE_PASSWORD": "-".join(["correct", "horse"])}
+    try:
+        fail(held)
+    except KeyError as error:
+        structlog.get_logger("test").error("turn failed", exc_info=error)
+    told = capsys.readouterr().out
+    assert "no such place" in told
+    assert "in fail" in told
+    assert held["DATABASE_PASSWORD"] not in told
+
+
 def test_a_database_that_cannot_be_opened_does_not_tell_its_password() -> None:
     with pytest.raises(InvalidInput) as caught:
         open_store(f"oracle://dure:{SECRET}@db/x")

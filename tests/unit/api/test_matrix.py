@@ -44,6 +44,7 @@ BODIES: dict[str, Callable[[str], Any]] = {
     "POST /v1/diff": document,
     "POST /v1/tokens": lambda tenant: {"name": f"{tenant}-made", "role": "viewer", "tenant": tenant},
     "POST /v1/clusters/{name}/certificates": lambda _: {"request": "not one"},
+    "POST /v1/agents/{name}/join": lambda _: {"digest": "0" * 64},
     "PUT /v1/share/policy": lambda _: {"policy": "auto"},
     "POST /v1/share/feedback": lambda tenant: {"tenant": f"{tenant}-chat", "word": "faster"},
 }

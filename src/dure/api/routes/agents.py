@@ -19,7 +19,7 @@ from dure.api.answers import Name, one, plain
 from dure.api.service import service_of
 from dure.model.defrag import DefragWish
 from dure.model.errors import InvalidInput, NotFound
-from dure.model.membership import AgentCertificate, Credential, JoinToken, Membership, SigningRequest
+from dure.model.membership import AgentCertificate, Credential, JoinToken, Membership, Proposal, SigningRequest
 from dure.model.report import Report
 from dure.model.who import agent
 from dure.plane import admission
@@ -51,11 +51,17 @@ async def sign_certificate(
 
 
 @post("/v1/agents/{name:str}/join", tags=["agents"])
-async def join(request: Request[Any, Any, Any], name: Name) -> Response[Credential]:
-    """Exchange the one-time token for the agent's own credential."""
-    store = service_of(request).backend.store
+async def join(
+    request: Request[Any, Any, Any], name: Name, data: JSONBody[Proposal | None] = None
+) -> Response[Credential]:
+    """Use the one-time token to make the proposed credential this agent's own; the same again is answered the same.
+
+    Without a body the plane makes the credential and tells it once.
+    """
+    store, proposed = service_of(request).backend.store, data.digest if data is not None else ""
     with acting(agent(name), "Join"):
-        return plain(await asyncio.to_thread(admission.redeem, store, name, _secret(request)), status=201)
+        made = await asyncio.to_thread(admission.redeem, store, name, _secret(request), proposed)
+    return plain(made, status=201)
 
 
 @get("/v1/agents/{name:str}/membership", tags=["agents"])
