@@ -257,3 +257,12 @@ def test_a_wish_that_stays_full_gives_way_to_the_next_best_that_has_room() -> No
 def test_the_horizon_of_the_policy_is_how_far_is_looked() -> None:
     short = replace(snapshot(()), policies=(Policy("p", Verb.PLACE, settings={"horizon_h": 5}),))
     assert build(short)._rooms.shape == (2, 5, 3)
+
+
+def test_a_quota_that_is_used_up_or_overdrawn_leaves_nothing() -> None:
+    mine = job("mine", tenant="vision", deadline_h=20.0)
+    tenant = Tenant("vision", quota={"big": 1}, borrow=False)
+    for held in (1000, 1700):
+        world = snapshot((mine,), tenants=(tenant,), usage=(TenantUsage("vision", {"big": held}),))
+        inst = dispute_of(*cycle_of(world, mine)).instance
+        assert inst.capacity[2, :, 0].tolist() == [0] * 36

@@ -17,7 +17,7 @@ from dure.bench.spot_replay import Job, Zones, replay
 from dure.bench.spot_rules import RULES
 from dure.place import spot
 from dure.place.spot import Rent, Seen, SpotView, choose, may_launch_spot, must_rent
-from dure.place.spot_value import Market, best_actions
+from dure.place.spot_value import Market, _earlier, best_actions
 
 GAP_S = 600.0
 JOB = Job(work_s=6 * 3600.0, restart_s=900.0, deadline_s=9 * 3600.0, price=0.3)
@@ -157,6 +157,13 @@ def test_the_table_is_the_cheapest_way_worked_out_step_by_step(elsewhere: float)
             assert costs(left, todo, up, running)[chosen] == pytest.approx(cheapest)
         else:
             assert chosen is Rent.ON_DEMAND, "where it will be late, on-demand is late by the least"
+
+    values = np.full((work + 1, 2, 3), 1e12)
+    values[0] = 0.0
+    for left in range(1, ticks + 1):
+        values, _ = _earlier(values, market)
+        for todo, up, running in itertools.product(range(work + 1), (False, True), Rent):
+            assert values[todo, int(up), running] == pytest.approx(best(left, todo, up, running), rel=1e-9)
 
 
 def test_a_table_never_starts_spot_on_a_market_that_is_down() -> None:
