@@ -53,7 +53,7 @@ VLLM: dict[str, Rule] = {
     "vllm:kv_cache_usage_perc": Rule("dure_serving_cache_ratio", "software"),
     # What the cache figure was called before version 0.10.
     "vllm:gpu_cache_usage_perc": Rule("dure_serving_cache_ratio", "software"),
-    "vllm:request_success_total": Rule("dure_serving_requests_total", "software"),
+    "vllm:request_success_total": Rule("dure_serving_answered_total", "software"),
     "vllm:prompt_tokens_total": Rule("dure_serving_prompt_tokens_total", "software"),
     "vllm:generation_tokens_total": Rule("dure_serving_generated_tokens_total", "software"),
     "vllm:num_preemptions_total": Rule("dure_serving_preemptions_total", "software"),

@@ -16,6 +16,7 @@ RUNNING, WAITING, SLO = "dure_fleet_running_count", "dure_fleet_waiting_count", 
 CLUSTER_COST, CLUSTER_CARBON = "dure_cluster_cost_micros_per_hour", "dure_cluster_carbon_grams_per_hour"
 POOL_USED, POOL_PRICE = "dure_pool_used_ratio", "dure_pool_price_micros_per_hour"
 POOL_DEVICES = "dure_pool_devices_count"
+# Not the names on `/metrics`: a Prometheus that keeps these and scrapes those would add every request up twice.
 REQUESTS, GOOD = "dure_service_requests_total", "dure_service_requests_good_total"
 HEADLINES = (COST, CARBON, USED, RUNNING, WAITING, SLO)
 SERIES = (*HEADLINES, CLUSTER_COST, CLUSTER_CARBON, POOL_USED, POOL_PRICE, POOL_DEVICES, REQUESTS, GOOD)

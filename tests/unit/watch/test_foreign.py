@@ -59,6 +59,7 @@ def test_histograms_of_an_engine_keep_their_buckets() -> None:
 def test_every_signal_has_a_layer_and_nobody_elses_metric_has() -> None:
     assert layer_of("dure_device_busy_ratio") == "hardware"
     assert layer_of("dure_serving_waiting_count") == "software"
+    assert layer_of("dure_serving_answered_total") == "software"
     assert layer_of("dure_kube_pod_phase_bool") == "cluster"
     assert layer_of("node_load1") is None
     assert read("node_load1 3\n") == []
