@@ -19,7 +19,7 @@ from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
 from dure.model.tenant import Budget, Tenant, TenantUsage
-from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Milli
+from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Micros, Milli
 from dure.model.workload import WorkloadRecord, WorkloadType
 from dure.place.adapt import congestion_at
 from dure.place.bill import Quote, charged, quote, run_time
@@ -59,6 +59,11 @@ class Candidate(msgspec.Struct, frozen=True):
 
     def bill(self, at: int) -> Bill:
         return self.quote.bill(at) if self.quote is not None else Bill()
+
+    def opening(self, at: int) -> Micros:
+        """What the rest of a node that is booted for it counts in the choice."""
+        found = self.quote.opening if self.quote is not None else 0.0
+        return round(found if isinstance(found, float) else found.item(at))
 
 
 class Cycle:

@@ -168,20 +168,30 @@ def _waits(
     """Held on purpose: a later hour is cheaper or greener, or room is expected then."""
     assert candidate.quote is not None
     then, start_s = candidate.bill(at), float(candidate.quote.starts[at])
-    possible = [bill for one, bill in _by_cost(candidates) if one.quote is not None and one.now_clash is None]
+    possible = [one for one in candidates if one.quote is not None and one.now_clash is None]
     if not possible:
         # Room may come back before the hour it is expected: no sleep.
         return Hold(record.name, held(cycle, record, candidates))
-    now = possible[0]
+    instead = min(possible, key=lambda one: (cycle.steer(one)[0], one.where))
+    now = instead.bill(0)
     greener = now.carbon - then.carbon > now.direct + now.energy - then.direct - then.energy
     reason = Reason.WAITING_FOR_GREENER_HOUR if greener else Reason.WAITING_FOR_CHEAPER_HOUR
     hour = int(start_s // HOUR_S % 24)
     verdict = Verdict(
-        candidate.where, reason, f"{show(then.outlay)} from {hour:02d}:00 UTC", f"{show(now.outlay)} if started now"
+        candidate.where,
+        reason,
+        f"{_outlay(candidate, at)} from {hour:02d}:00 UTC",
+        f"{_outlay(instead, 0)} if started now",
     )
     # Prices and grids are new every hour: that is when it is worth looking again.
     next_hour_s = (cycle.snapshot.now_s // HOUR_S + 1) * HOUR_S
     return Hold(record.name, (verdict,), until_s=min(start_s, next_hour_s))
+
+
+def _outlay(candidate: Candidate, at: int) -> str:
+    """What the choice compares: a node that has to be booted counts with its rest."""
+    spent, rest = candidate.bill(at).outlay, candidate.opening(at)
+    return f"{show(spent + rest)} with the rest of a new node" if rest else show(spent)
 
 
 def held(cycle: Cycle, record: WorkloadRecord, candidates: tuple[Candidate, ...]) -> tuple[Verdict, ...]:

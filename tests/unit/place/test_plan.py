@@ -98,6 +98,20 @@ def test_a_deferrable_job_waits_for_the_cheap_hours_inside_its_deadline() -> Non
     assert decision.until_s == NOW_S + HOUR
 
 
+def test_who_waits_for_a_cheaper_hour_on_a_new_node_is_told_the_figures_that_were_compared() -> None:
+    """One device of four for an hour at 5,000 or 500; the other three count for the same hour."""
+    spec = training(classes=BIG_ONLY, gang=1, duration_s=HOUR)
+    spec = msgspec.structs.replace(spec, demand=msgspec.structs.replace(spec.demand, devices=1))
+    bootable = msgspec.structs.replace(pool("a", nodes=0), nodes_max=1)
+    tariffs = (tariff("a", (5000,) * 4 + (500,) * 164),)
+    decision = only(place(snapshot((record(spec, deadline_s=12 * HOUR),), pools=(bootable,), tariffs=tariffs)))
+    assert isinstance(decision, Hold)
+    told = decision.verdicts[0]
+    assert told.reason is Reason.WAITING_FOR_CHEAPER_HOUR
+    assert told.wanted == "2,000 with the rest of a new node from 04:00 UTC"
+    assert told.found == "20,000 with the rest of a new node if started now"
+
+
 def test_one_that_waits_on_purpose_is_left_in_peace_until_the_next_hour() -> None:
     dear_first = (5000,) * 4 + (500,) * 164
     sleeper = record(training(classes=BIG_ONLY, duration_s=HOUR), deadline_s=12 * HOUR)

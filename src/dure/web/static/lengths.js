@@ -17,7 +17,7 @@ export function showQueues(items, now) {
   byId("queues-none").hidden = shown.length > 0;
   setText(byId("queues-note"), shown.length ? told(shown, busy.length) : "");
   draw("chart-length", shown, (one) => one.waiting ?? 0, now);
-  draw("chart-waited", shown, (one) => (one.waited_s === undefined || one.waited_s === null ? null : one.waited_s / 60));
+  draw("chart-waited", shown, (one) => (one.waited_s === undefined || one.waited_s === null ? null : one.waited_s / 60), undefined, "~g");
   draw("chart-admitted", shown, (one) => one.admitted_per_hour ?? 0, now);
 }
 
@@ -40,10 +40,10 @@ function told(shown, all) {
 }
 
 // With `until` a step holds its value to the end; without, a gap is a step in which nobody got in, so points have to show too.
-function draw(id, shown, value, until) {
+function draw(id, shown, value, until, ticks) {
   plot(id, shown.map(({ tenant, points }) => {
     const drawn = points.map((one) => [one.at_s, value(one)]);
     if (until !== undefined) drawn.push([until, drawn.at(-1)[1]]);
     return { name: tenant, paint: () => colour(tenant, isDark()), points: drawn, shape: until ? "hv" : "linear", dots: !until };
-  }));
+  }), { ticks });
 }

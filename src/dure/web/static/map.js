@@ -67,7 +67,7 @@ function namePool(node, pool, currency) {
   const price = pool.price_micros === undefined ? "" : ` · ${money(pool.price_micros)} ${currency}/h`;
   const kind = pool.name === pool.class_name ? "" : ` ${pool.class_name}`;
   const grows = (pool.nodes_max ?? 0) > (pool.nodes ?? 0);
-  const room = grows ? ` · ${pool.nodes ?? 0} of up to ${pool.nodes_max} nodes` : "";
+  const room = grows ? ` · ${pool.nodes ?? 0}/${pool.nodes_max} nodes` : "";
   node.replaceChildren(
     el("div", {}, el("b", {}, pool.name), el("i", {}, kind)),
     el("span", {}, `${pool.capacity}${price}${room}`),

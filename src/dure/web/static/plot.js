@@ -60,6 +60,6 @@ function layout(options) {
     hoverlabel: { bgcolor: ink("--panel"), bordercolor: line, font: { color: ink("--text"), size: 11 } },
     legend: { orientation: "h", y: 1.12, x: 0, font: { size: 10.5, color: dim } },
     xaxis: { ...axis, showgrid: false, nticks: window.innerWidth < 640 ? 5 : 7, tickangle: 0, type: "date" },
-    yaxis: { ...axis, nticks: 4, tickformat: "~s", rangemode: options.floor === false ? "normal" : "tozero" },
+    yaxis: { ...axis, nticks: 4, tickformat: options.ticks ?? "~s", rangemode: options.floor === false ? "normal" : "tozero" },
   };
 }
