@@ -5,13 +5,17 @@ Built once per call of `pack`; placing and releasing change only the device and 
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from dure.model.accelerator import AcceleratorProfile, ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Device, Node, NodePhase, Pod, Slice
 from dure.model.units import WHOLE_MILLI
+
+# Seats, what each costs, and who worked that out.
+Ways = tuple[Sequence[tuple[Slice, ...]], Sequence[int], object]
 
 
 class DeviceRoom:
@@ -83,6 +87,8 @@ class NodeRoom:
         self.fences: set[str] = set()
         self.allotted: dict[str, int] = {}
         self.walled = 0
+        self.ways: dict[int, Ways] = {}
+        """What kinds of pods could do here, as long as nothing changes."""
 
     @property
     def free_whole(self) -> int:
@@ -101,11 +107,25 @@ class NodeRoom:
                 self.devices[part.device].give_back(part, pod)
         self._shift(pod, -1)
 
+    @contextlib.contextmanager
+    def tried(self, pod: Pod, parts: Sequence[Slice]) -> Iterator[None]:
+        """As if the pod sat here; afterwards all is as before, the modes of empty devices too."""
+        modes = [(self.devices[part.device], self.devices[part.device].mode) for part in parts]
+        ways = self.ways
+        self.take(pod, parts)
+        yield
+        self.give_back(pod, parts)
+        self.ways = ways
+        for device, mode in modes:
+            device.mode = mode
+
     def admits(self, pod: Pod) -> bool:
         strangers = sum(self.tenants.values()) - self.tenants.get(pod.tenant, 0)
         return strangers == 0 or (not pod.isolation.walls_nodes and self.walled == 0)
 
     def _shift(self, pod: Pod, sign: int) -> None:
+        # Another one, not an emptied one: a copy of this room may still hold the old.
+        self.ways = {}
         self.cpu_milli -= sign * pod.demand.cpu_milli
         self.memory_mib -= sign * pod.demand.host_memory_mib
         _count(self.tenants, pod.tenant, sign)

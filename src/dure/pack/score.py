@@ -28,9 +28,8 @@ class Scorer(msgspec.Struct, frozen=True):
         found = []
         for parts in seats:
             changes = sum(self._upkeep(pod, room.devices[part.device], part) for part in parts)
-            room.take(pod, parts)
-            after = self._node(room)
-            room.give_back(pod, parts)
+            with room.tried(pod, parts):
+                after = self._node(room)
             found.append(potential(self.tables, after) - before + pull(self.tables, after) + changes)
         return found
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dure.model.affinity import NO_RULES
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Pod, Slice
 from dure.model.decision import Bind, Decision, Evict, Resize
@@ -45,7 +46,10 @@ Rooms = dict[str, NodeRoom]
 
 
 class World(NamedTuple):
-    """All that one call works on; `rooms` is its scratch copy, `spent` what it has used of disruption budgets."""
+    """All that one call works on; `rooms` is its scratch copy, `spent` what it has used of disruption budgets.
+
+    `kinds` numbers pods that no node can tell apart.
+    """
 
     state: ClusterState
     catalogue: Catalogue
@@ -53,6 +57,7 @@ class World(NamedTuple):
     scorer: Scorer
     settings: PackSettings
     spent: dict[str, int]
+    kinds: dict[object, int]
 
 
 def world_of(
@@ -61,7 +66,7 @@ def world_of(
     memory = memory if memory is not None else Memory()
     memory.learn(state, catalogue)
     scorer = Scorer(memory.tables(), memory.classes)
-    return World(state, catalogue, rooms_of(state, catalogue), scorer, settings, {})
+    return World(state, catalogue, rooms_of(state, catalogue), scorer, settings, {}, {})
 
 
 def seat_gang(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | None:
@@ -128,16 +133,17 @@ def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoo
     look: tuple[object, ...] = ()
     crowd = _crowd(pod, world) if pod.type is WorkloadType.SERVING and pod.workload else {}
     gate = gate_of(pod, {**world.rooms, **rooms} if rooms is not world.rooms else rooms)
+    kind = _kind(pod, world) if gate is None else None
     for room in rooms.values():
         if pod.pool and room.node.pool != pod.pool:
             continue
-        answers = fits_node(pod, room, world.catalogue, gate)
-        if isinstance(answers, Verdict):
+        answers, costs = _ways(pod, room, world, gate, kind)
+        if not answers:
             continue
         dislike = _dislike(pod, room, gate)
         spread = _spread(room, crowd)
         stray = room not in gang_nodes if gang_nodes else False
-        for parts, cost in zip(answers, world.scorer.costs(pod, room, answers), strict=True):
+        for parts, cost in zip(answers, costs, strict=True):
             rank = (dislike, stray, spread, cost, room.cpu_milli, room.memory_mib)
             if best is None or rank < best[0]:
                 best, look = (rank, Seat(pod, room, parts)), ()
@@ -147,6 +153,32 @@ def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoo
                 if other < look:
                     best, look = (rank, Seat(pod, room, parts)), other
     return _with_claims(best[1]) if best else None
+
+
+def _kind(pod: Pod, world: World) -> int | None:
+    """The same number for pods that fit and cost the same everywhere; None for one with wishes of its own."""
+    if pod.claims or pod.rules != NO_RULES:
+        return None
+    told = (
+        pod.tenant, pod.isolation, pod.demand, pod.classes, pod.share, pod.tolerations,
+        tuple(sorted(pod.selector.items())),
+    )  # fmt: skip
+    return world.kinds.setdefault(told, len(world.kinds))
+
+
+def _ways(
+    pod: Pod, room: NodeRoom, world: World, gate: Gate | None, kind: int | None
+) -> tuple[Sequence[tuple[Slice, ...]], Sequence[int]]:
+    """Every seat on one node and what each costs; asked once for a kind of pods while nothing changes there."""
+    known = room.ways.get(kind) if kind is not None else None
+    if known is not None and known[2] is world.scorer:
+        return known[0], known[1]
+    answers = fits_node(pod, room, world.catalogue, gate)
+    seats = () if isinstance(answers, Verdict) else answers
+    costs = world.scorer.costs(pod, room, seats) if seats else ()
+    if kind is not None:
+        room.ways[kind] = seats, costs, world.scorer
+    return seats, costs
 
 
 def _with_claims(seat: Seat) -> Seat:

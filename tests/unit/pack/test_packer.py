@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from unittest import mock
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dure.model.accelerator import ShareMode
+from dure.model.affinity import PodTerm, Rules
 from dure.model.cluster import Node, Pod, PodPhase
 from dure.model.decision import Bind, Decision, Evict, Hold, Resize
 from dure.model.reason import Reason, Verdict
 from dure.model.tenant import Isolation
 from dure.model.workload import WorkloadType
-from dure.pack import PackSettings, pack
+from dure.pack import PackSettings, pack, seating
 from dure.pack.packer import gangs
 from dure.pack.room import rooms_of
 from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod, running
@@ -155,6 +157,42 @@ def test_names_and_order_decide_nothing_and_nothing_is_overcommitted(wishes: lis
         assert room.cpu_milli >= 0
         for device in room.devices.values():
             assert min(device.memory_mib, device.compute_milli, device.bandwidth_milli) >= 0
+
+
+KINDS: tuple[dict[str, Any], ...] = (
+    {"compute": 100, "memory": 4_000},
+    {"compute": 100, "memory": 4_000, "tenant": "other"},
+    {"compute": 100, "memory": 4_000, "isolation": Isolation.OWN_DEVICE},
+    {"compute": 100, "memory": 4_000, "isolation": Isolation.OWN_NODE, "tenant": "walled"},
+    {"compute": 300, "memory": 20_000, "share": (ShareMode.MIG,)},
+    {"compute": 300, "memory": 20_000, "share": (ShareMode.MPS,)},
+    {"compute": 400, "memory": 20_000, "classes": ("small", "big")},
+    {"devices": 1, "priority": 5},
+    {"devices": 1, "selector": {"disk": "fast"}},
+    {"devices": 3, "priority": 9},
+    {"compute": 200, "memory": 9_000, "type": WorkloadType.SERVING, "workload": "s"},
+    {"devices": 1, "rules": Rules(apart=(PodTerm("kubernetes.io/hostname"),))},
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(KINDS), max_size=8), st.lists(st.sampled_from(KINDS), min_size=2, max_size=14))
+def test_what_was_worked_out_for_one_pod_holds_for_the_next_that_is_alike(
+    there: list[dict[str, Any]], wishes: list[dict[str, Any]]
+) -> None:
+    fast = msgspec.structs.replace(node("b", 2, rack="r", zone="z"), labels={"disk": "fast"})
+    nodes = [node("a", 3, rack="r", zone="z"), fast, node("c", 2, cls="small")]
+    guests = [pod(f"g{at:02}", **kind) for at, kind in enumerate(there)]
+    seated = binds(pack(cluster(nodes, guests), CATALOGUE))
+    inside = [
+        msgspec.structs.replace(one, node=seat.node, slices=seat.slices, phase=PodPhase.RUNNING)
+        for one in guests
+        if (seat := seated.get(one.name)) is not None
+    ]
+    state = cluster(nodes, [*inside, *(pod(f"p{at:02}", **kind) for at, kind in enumerate(wishes))])
+    found = pack(state, CATALOGUE)
+    with mock.patch.object(seating, "_kind", return_value=None):
+        assert pack(state, CATALOGUE) == found
 
 
 def test_a_pod_of_one_pool_hears_of_that_pool_alone() -> None:

@@ -30,6 +30,29 @@ def host_figures(room: NodeRoom) -> tuple[object, ...]:
     )
 
 
+def test_what_was_only_tried_leaves_nothing_behind_not_even_a_mode() -> None:
+    room = room_of(node("a", 2), [], CATALOGUE)
+    ways = room.ways[0] = ((), (), None)
+    before = host_figures(room), [figures(device) for device in room.devices.values()]
+    with room.tried(pod("x"), [SMALL]):
+        assert room.devices["a/0"].mode is ShareMode.MIG
+        assert (room.ways, room.workloads) == ({}, {"x": 1})
+    assert (host_figures(room), [figures(device) for device in room.devices.values()]) == before
+    assert room.devices["a/0"].mode is not ShareMode.MIG
+    assert room.ways[0] is ways
+
+
+def test_what_was_known_of_a_room_is_forgotten_when_it_changes_and_kept_in_its_copy() -> None:
+    room = room_of(node("a", 2), [], CATALOGUE)
+    room.ways[0] = ((), (), None)
+    twin = copied(room)
+    room.take(pod("x"), [SMALL])
+    assert (room.ways, twin.ways) == ({}, {0: ((), (), None)})
+    room.ways[0] = ((), (), None)
+    room.give_back(pod("x"), [SMALL])
+    assert room.ways == {}
+
+
 def test_slices_of_a_device_add_up_and_are_given_back() -> None:
     room = DeviceRoom(Device("a/0", "big", ShareMode.MPS), BIG)
     assert figures(room) == ((ShareMode.MPS, 0, 0, 81_920, 1000, 1000), ({}, {}, 0, 0, True))
