@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import grpc
 import msgspec
 
+from dure.adapters.shapes import settle
 from dure.model.defrag import DefragWish
 from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
 from dure.model.membership import Credential, Membership, Proposal, secret_digest
@@ -85,6 +86,7 @@ class GrpcPlane:
     """`PlaneLink` of one cluster's agent. A reader thread keeps the stream; everything else is asked and answered."""
 
     def __init__(self, url: str, cluster: str, credential: str, *, ca: str = "", own: Own | None = None) -> None:
+        settle()
         self._cluster = cluster
         self._channel = _channel(url, ca, own)
         self._headers = (("authorization", f"Bearer {credential}"),)

@@ -11,6 +11,7 @@ import ssl
 import httpx
 import msgspec
 
+from dure.adapters.shapes import settle
 from dure.model.defrag import DefragWish
 from dure.model.errors import DureError, InvalidInput, Permanent, Temporary, kind_of
 from dure.model.membership import Credential, Membership, Proposal, secret_digest
@@ -25,6 +26,7 @@ class HttpPlane:
     """`PlaneLink` of one cluster's agent."""
 
     def __init__(self, url: str, cluster: str, credential: str, *, ca: str = "") -> None:
+        settle()
         self._http = _client(url, ca)
         self._headers = {"Authorization": f"Bearer {credential}"}
         self._base = f"/v1/agents/{cluster}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import structlog
 import uvicorn
 
+from dure.adapters.shapes import settle
 from dure.api.app import App
 from dure.model.errors import Permanent, Temporary
 
@@ -80,6 +81,7 @@ class Server:
         names: Sequence[str] = (),
     ) -> None:
         """With `certificates` it speaks TLS, also under these `names`; they may be renewed while it runs."""
+        settle()
         self.address = replace(address, scheme="https") if certificates else address
         self._app = app
         self._listener = listener

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import numpy as np
 
+from dure.adapters.shapes import settle
 from dure.device import board
 from dure.device.executor import Executor
 from dure.model.errors import DureError, InvalidInput, NotFound
@@ -40,6 +41,7 @@ class Door:
     """Both listeners of one executor; `address` is where HTTP answers."""
 
     def __init__(self, executor: Executor, socket_path: Path | None, port: int = 0) -> None:
+        settle()
         handler = type("Handler", (_Handler,), {"executor": executor})
         self._servers: list[Any] = [ThreadingHTTPServer(("127.0.0.1", port), handler)]
         self.address = f"http://127.0.0.1:{self._servers[0].server_address[1]}"

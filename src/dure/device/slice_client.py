@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Self
 
+from dure.adapters.shapes import settle
 from dure.device.slice_wire import Answer, Ask, FromDaemon, Open, Opened, Problem, packed, receive, send, unpacked
 from dure.model.errors import InvalidInput, NotAllowed, Temporary
 
@@ -26,6 +27,7 @@ class SliceClient:
     """One slice. Safe to call from many threads; answers may come in another order than questions."""
 
     def __init__(self, path: Path, model: Path, *, segments: int = 8, latency_ms: float | None = None) -> None:
+        settle()
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.settimeout(OPEN_S)
         try:

@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 
+from dure.adapters.shapes import settle
 from dure.device.config import AUTO, DeviceConfig, TenantConfig
 from dure.device.executor import Executor
 from dure.device.plugin.inject import SOCKET
@@ -37,6 +38,7 @@ class Slices:
     """All virtual accelerators of one node, from here until `close`."""
 
     def __init__(self, config: NodeConfig, policy: str = AUTO) -> None:
+        settle()
         virtual = [device for device in config.devices if device.mode is Mode.VIRTUAL]
         if not virtual:
             raise InvalidInput("this node has no virtual accelerator", remedy="Add a device with `mode: virtual`.")

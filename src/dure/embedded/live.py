@@ -20,6 +20,7 @@ import structlog
 from dure.adapters.clock import RealClock, ScaledClock
 from dure.adapters.memory.stream import arrivals, small_services, standing
 from dure.adapters.metrics import SqliteMetrics
+from dure.adapters.shapes import settle
 from dure.adapters.store import SqlStore, open_store
 from dure.adapters.store.clock import DatabaseClock
 from dure.adapters.tracing import span
@@ -85,6 +86,7 @@ class LiveFleet:
         store_url: str = "",
         keep_s: Seconds | None = None,
     ) -> None:
+        settle()
         state.mkdir(parents=True, exist_ok=True)
         self._file, self._mark = state / "world.msgpack", state / "audit.mark"
         self.store: SqlStore = open_store(store_url or f"sqlite:///{state / 'dure.db'}")

@@ -13,6 +13,7 @@ from litestar.handlers import HTTPRouteHandler
 from dure.adapters.kube.rest import Api
 from dure.adapters.kueue.board import Board
 from dure.adapters.kueue.objects import Workload
+from dure.adapters.shapes import settle
 from dure.gateway.app import create_app
 from dure.gateway.desk import Desk
 from dure.gateway.dispatcher import Dispatcher
@@ -45,6 +46,7 @@ class Gateway:
         apart: bool = False,
     ) -> None:
         """`apart`: long backlogs are planned in a process of their own."""
+        settle()
         if state is not None:
             state.mkdir(parents=True, exist_ok=True)
         self.journal = Journal(state / "decisions.jsonl" if state else None)

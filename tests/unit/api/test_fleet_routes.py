@@ -45,8 +45,8 @@ def test_unknown_names_are_not_found(client: Client, path: str) -> None:
 
 
 def test_devices_name_their_cluster_and_who_holds_their_slices(client: Client) -> None:
-    devices = client.get("/v1/devices", params={"cluster": "cloud-kr"}).json()["items"]
-    assert {device["cluster"] for device in devices} == {"cloud-kr"}
+    devices = client.get("/v1/devices", params={"cluster": "gwangju-npu"}).json()["items"]
+    assert {device["cluster"] for device in devices} == {"gwangju-npu"}
     assert any(held["tenant"] for device in devices for held in device.get("held", []))
 
 

@@ -21,6 +21,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
 from dure.adapters.kube.wire import Broken, Wire
+from dure.adapters.shapes import settle
 from dure.model.errors import DureError, InvalidInput, NotFound, Permanent, Temporary, kind_of
 
 Json = dict[str, Any]
@@ -55,6 +56,7 @@ class Api:
         self, http: httpx2.Client, wire: Wire | None = None, guard: Callable[[], None] | None = None
     ) -> None:
         """`wire` for short writes; without one they take the same way as all others. `guard`: see `guarded`."""
+        settle()
         self._http = http
         self._wire = wire
         self._guard = guard

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from dure.adapters.shapes import settle
 from dure.device.serving.backend import Backend
 from dure.device.serving.figures import Figures
 from dure.device.slice_wire import Array, packed, unpacked
@@ -33,6 +34,7 @@ class ModelServer:
     """Serves until `drain` has ended and `close` is called."""
 
     def __init__(self, backend: Backend, name: str, sample: dict[str, Any], address: tuple[str, int]) -> None:
+        settle()
         self.backend = backend
         self.figures = Figures(name)
         self._sample = sample
