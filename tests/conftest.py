@@ -86,3 +86,11 @@ def postgres_url(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     head, _, query = postgres_server.partition("?")
     base = head.rsplit("/", 1)[0]
     return f"{base}/{name}?{query}" if query else f"{base}/{name}"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/dure.db"
+    return str(request.getfixturevalue("postgres_url"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -30,17 +29,9 @@ from dure.ports import Change, Charge, New
 ALICE = Who("alice", {EVERY: Role.ADMIN}, "token:1f")
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/dure.db"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
-
-
 @pytest.fixture
-def store(url: str) -> Iterator[SqlStore]:
-    opened = open_store(url)
+def store(store_url: str) -> Iterator[SqlStore]:
+    opened = open_store(store_url)
     yield opened
     opened.close()
 
@@ -176,8 +167,8 @@ def test_a_log_written_anew_is_found_by_a_mark_that_was_kept_elsewhere(store: Sq
     assert store.verify_audit([Mark(10_000, START)])[1]
 
 
-def test_two_writers_at_once_write_one_chain(url: str, store: SqlStore) -> None:
-    other = open_store(url)
+def test_two_writers_at_once_write_one_chain(store_url: str, store: SqlStore) -> None:
+    other = open_store(store_url)
     names = [f"job-{number}" for number in range(24)]
 
     def write(into: SqlStore, part: list[str]) -> None:
@@ -191,11 +182,11 @@ def test_two_writers_at_once_write_one_chain(url: str, store: SqlStore) -> None:
     assert (count, findings) == (1 + len(names), [])
 
 
-def test_a_database_of_before_the_log_begins_it_with_what_is_there(url: str, store: SqlStore) -> None:
+def test_a_database_of_before_the_log_begins_it_with_what_is_there(store_url: str, store: SqlStore) -> None:
     lived_in(store)
     downgrade(store.engine, "0001")
     store.close()
-    again = open_store(url)
+    again = open_store(store_url)
     # Tokens came with the log, so a step back forgets them.
     count, findings = again.verify_audit()
     again.close()

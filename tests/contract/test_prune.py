@@ -40,18 +40,10 @@ CUT_S = NOW_S - 90 * DAY_S
 OLD_S, NEW_S = NOW_S - 150 * DAY_S, NOW_S - 10 * DAY_S
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/dure.db"
-    found: str = request.getfixturevalue("postgres_url")
-    return found
-
-
 @pytest.fixture
-def store(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]:
+def store(store_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlStore]:
     at(monkeypatch, OLD_S)
-    opened = open_store(url)
+    opened = open_store(store_url)
     lived_in(opened, monkeypatch)
     yield opened
     opened.close()
@@ -196,7 +188,7 @@ def test_a_cut_into_the_past_of_an_unfinished_workload_is_refused(store: SqlStor
 
 
 def test_a_crash_in_the_middle_leaves_everything_as_it_was(
-    url: str, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store_url: str, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, lines = everything(store), store.list_audit(limit=1000)
 
@@ -208,7 +200,7 @@ def test_a_crash_in_the_middle_leaves_everything_as_it_was(
             broken.setattr(pruning, step, dies)
             with pytest.raises(KeyboardInterrupt):
                 store.prune(CUT_S, NOW_S)
-    again = open_store(url)
+    again = open_store(store_url)
     assert (everything(again), again.list_audit(limit=1000)) == (before, lines)
     assert again.verify_audit() == (len(lines), [])
     again.close()

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from dure.device.plugin.node import Accelerator, Instance, Mode, NodeConfig
 from dure.model.errors import Conflict, DureError, InvalidInput, NotFound
+from dure.model.units import MIB_PER_GIB
 from dure.ports import DeviceFacts, DevicePort, SliceFacts
 
-MIB_PER_GIB = 1024
 SLICES = 7
 SHARED = (Mode.MPS, Mode.TIMESLICE)
 
