@@ -13,7 +13,7 @@ from dure.agent.tidy import Tidy
 from dure.agent.view import Views, warm_models
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, VNodePool
-from dure.model.decision import Bind, Decision, Evict, Hold, Resize
+from dure.model.decision import Bind, Decision, Evict, Hold, Resize, ScaleNodes
 from dure.model.defrag import DefragWish
 from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
 from dure.model.fleet import PoolSpec
@@ -180,6 +180,7 @@ class Agent:
         """Tell the plane what is new; without news only now and then, so that it knows the agent lives."""
         if state.version != self._view[0]:
             pools = self._survey.pools(state, warm_models(state))
+            self._unsent.extend(_resized(self._view[1], pools))
             self._view = (state.version, pools, self._views.devices(state))
         _, pools, devices = self._view
         at_s, answer = self.clock.now(), self._tidy.answer
@@ -212,6 +213,21 @@ class Agent:
 
 def _differs(wanted: Desired, seen: Observed | None) -> bool:
     return seen is None or seen.generation < wanted.placement.generation
+
+
+def _resized(before: Sequence[VNodePool], after: Sequence[VNodePool]) -> list[ScaleNodes]:
+    """Pools with more or fewer nodes than a moment ago, whoever booted or took them."""
+    had = {pool.name: pool.nodes for pool in before}
+    changes = [(pool, pool.nodes - had.get(pool.name, pool.nodes)) for pool in after]
+    return [
+        ScaleNodes(pool.cluster, pool.name, pool.nodes - more, pool.nodes, pool.capacity, _came(more))
+        for pool, more in changes
+        if more
+    ]
+
+
+def _came(more: int) -> str:
+    return f"{abs(more)} {'node' if abs(more) == 1 else 'nodes'} {'came' if more > 0 else 'went'}"
 
 
 def _gangs(decisions: Sequence[Decision]) -> list[list[Bind | Resize]]:

@@ -12,7 +12,7 @@ from dure.agent.loop import Agent
 from dure.files import read_text
 from dure.files.builtin import catalogue
 from dure.model.accelerator import ShareMode
-from dure.model.decision import Bind
+from dure.model.decision import Bind, ScaleNodes
 from dure.model.defrag import DefragWish
 from dure.model.errors import Conflict, Temporary
 from dure.model.report import Desired, Report
@@ -99,6 +99,22 @@ def test_what_is_wanted_is_made_bound_and_reported(agent: Agent, plane: Plane, c
     assert bound(cluster) == 3
     assert [type(one) for one in plane.reports[-1].decisions].count(Bind) == 3
     assert plane.reports[-1].observed[0].bound == 3
+
+
+def test_nodes_that_come_and_go_are_told_once(
+    agent: Agent, plane: Plane, cluster: MemoryCluster, clock: VirtualClock
+) -> None:
+    agent.cycle()
+    told: list[ScaleNodes] = []
+    for wanted in (0, 0, 1):
+        cluster.scale_pool("t4", wanted)
+        clock.advance(clock.now() + 600)
+        agent.cycle()
+        told += [one for one in plane.reports[-1].decisions if isinstance(one, ScaleNodes)]
+    assert told == [
+        ScaleNodes("seoul", "t4", 2, 0, Capacity.OWNED, "2 nodes went"),
+        ScaleNodes("seoul", "t4", 0, 1, Capacity.OWNED, "1 node came"),
+    ]
 
 
 def test_what_is_no_longer_wanted_is_removed(agent: Agent, plane: Plane, cluster: MemoryCluster) -> None:
