@@ -45,6 +45,7 @@ def command(
 
     from dure.adapters.memory.stream import arrivals, standing
     from dure.cli.fleet_file import fleet_and_catalogue
+    from dure.cli.garbage import collect_seldom
     from dure.embedded.week import START_S, Run, simulate, without_moves
     from dure.model.units import DAY_S
 
@@ -66,6 +67,7 @@ def command(
         served = [(START_S, workload) for workload in standing(fleet, catalogue)]
         coming = [*served, *arrivals(fleet, catalogue, seed, START_S, START_S + days * DAY_S)]
     fleet = fleet if moves else without_moves(fleet)
+    collect_seldom()
     with click.progressbar(length=1000, label=f"{days:g} days, {len(coming)} workloads", file=sys.stderr) as bar:
         summary = simulate(
             Run(fleet, catalogue, coming, days=days, seed=seed, start_s=start_s),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 import threading
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dure.cli.garbage import collect_seldom
 from dure.cli.monitoring import Wanted, monitoring_options, opened, telling
 from dure.cli.state import remove_address, state_option, write_address
 from dure.files.params import KEPT, OBJECT_NAME, SEED, FiniteRange
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 # Requests and the loop that decides share one interpreter. Whoever needs it while the other computes waits this long
 # instead of 5 ms, and a request needs it again after each of its steps.
 SWITCH_S = 0.0002
-# Records are read and let go by the thousand and hardly ever refer to one another: looking for circles after every
-# 700 objects, and in all that lives each time a quarter more has come, would stop everybody for most of the time.
-COLLECT = (50_000, 20, 50)
 
 
 @click.command()
@@ -177,9 +174,7 @@ def command(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         live.turn()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*COLLECT)
+        collect_seldom()
         live.start()
         try:
             address = server.start()

@@ -1,7 +1,7 @@
 """The same loop in virtual time: a week of a fleet in seconds, and what came of it.
 
-Time leaps to the next thing that happens (an arrival, something in a cluster, a look at those who wait). Same fleet,
-workloads and seed give the same bytes.
+Time leaps to the next thing that somebody has to do something about (an arrival, something that ended or broke in a
+cluster, a look at those who wait). Same fleet, workloads and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dure.embedded.world import EmbeddedWorld
 from dure.model.catalogue import Catalogue
 from dure.model.fleet import Fleet
 from dure.model.policy import Policy, Verb
-from dure.model.units import DAY_S, HOUR_S, Instant
+from dure.model.units import DAY_S, Instant
 from dure.model.workload import Workload
 from dure.place import place
 from dure.plane.later import later_of
@@ -81,7 +81,7 @@ def simulate(
         if now_s >= end_s:
             break
         following = coming[taken][0] if taken < len(coming) else end_s
-        clock.advance(min(end_s, _next_s(now_s, following, world.next_event_s())))
+        _leap(clock, world, min(end_s, following, now_s + LOOK_S))
     world.plane.close_books()
     return summarise(run.fleet, store, usage, start_s=run.start_s, end_s=end_s, seed=run.seed)
 
@@ -94,6 +94,16 @@ def without_moves(fleet: Fleet) -> Fleet:
     return msgspec.structs.replace(fleet, policies=(*others, *still))
 
 
-def _next_s(now_s: Instant, arrival_s: Instant, event_s: Instant | None) -> Instant:
-    nearest = min(arrival_s, now_s + LOOK_S, event_s if event_s is not None else now_s + HOUR_S)
-    return max(now_s + GRAIN_S, nearest)
+def _leap(clock: VirtualClock, world: EmbeddedWorld, limit_s: Instant) -> None:
+    """On to the next moment in which somebody has to do something, at the latest to `limit_s`.
+
+    What clusters do by themselves meanwhile happens at its own time, and is reported with that time in the next step.
+    """
+    soonest_s = clock.now() + GRAIN_S
+    limit_s = max(limit_s, soonest_s)
+    while clock.now() < limit_s:
+        event_s = world.next_event_s()
+        clock.advance(limit_s if event_s is None else min(limit_s, max(clock.now(), event_s)))
+        if world.live_on():
+            break
+    clock.advance(max(clock.now(), soonest_s))

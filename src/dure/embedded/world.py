@@ -112,6 +112,11 @@ class EmbeddedWorld:
         times = [at for cluster in self.clusters.values() if (at := cluster.next_event_s()) is not None]
         return min(times, default=None)
 
+    def live_on(self) -> bool:
+        """Let happen in the clusters what is due; answers whether an agent has to do something about it."""
+        loud = [cluster.live_on() for cluster in self.clusters.values()]
+        return any(loud)
+
 
 def _keep_policies(store: StorePort, fleet: Fleet) -> None:
     """The policies of the fleet file, each written once: one that was changed since by `apply` stays changed."""

@@ -49,6 +49,7 @@ class MemoryCluster:
         self._world = World(cluster=spec.info.name, seed=seed, now_s=clock.now())
         self._state: ClusterState | None = None
         self._progress = observe.Progress()
+        self._loud = False
         self.reachable = True
         nodes.furnish(self._world, self._laws)
 
@@ -163,6 +164,13 @@ class MemoryCluster:
                 heapq.heappop(ahead)
             return ahead[0].at_s if ahead else None
 
+    def live_on(self) -> bool:
+        """Let happen what is due; answers whether any of it waits for an answer from outside."""
+        with self._lock:
+            self._loud = False
+            self._catch_up()
+            return self._loud
+
     def save(self) -> bytes:
         with self._lock:
             return world.save(self._catch_up())
@@ -186,6 +194,7 @@ class MemoryCluster:
             happening = heapq.heappop(world.ahead)
             if _is_on(world, happening):
                 world.now_s = max(world.now_s, happening.at_s)
+                self._loud = self._loud or _is_loud(world, happening)
                 _happen(world, self._laws, happening)
         world.now_s = max(world.now_s, now_s)
         return world
@@ -223,6 +232,13 @@ def _is_on(world: World, happening: Happening) -> bool:
             return True
         case _:
             return subject in world.nodes
+
+
+def _is_loud(world: World, happening: Happening) -> bool:
+    """Whether the agent has to hear of it now: not of a gang that has come up or a pool that looked at itself."""
+    if happening.kind is Kind.POD_UP:
+        return world.pods[happening.subject].type is WorkloadType.SERVING
+    return happening.kind is not Kind.PROVISION
 
 
 def _happen(world: World, laws: Laws, happening: Happening) -> None:

@@ -11,7 +11,7 @@ from dure.model.errors import Temporary
 from dure.model.reason import Reason, Verdict
 from dure.model.workload import AcceptedClass, SpeedUp
 from tests.fixtures.embedded import Bench
-from tests.fixtures.small_world import desired, pool, training
+from tests.fixtures.small_world import desired, pool, service, training
 
 BIG = pool("big", "big", nodes=2, devices=4)
 GIVE_WAY = Verdict("test/big", Reason.PREEMPTED)
@@ -206,3 +206,24 @@ def test_what_was_foreseen_for_a_deleted_workload_does_not_happen_to_its_next_li
     assert bench.seen("uid-t").succeeded == 0, "the end of the first life is past"
     bench.after(3.0)
     assert bench.seen("uid-t").succeeded == 1
+
+
+def test_a_gang_that_comes_up_needs_nobody_but_its_end_is_heard() -> None:
+    bench = Bench(BIG)
+    bench.port.apply(desired(training("t", duration_s=1000.0)))
+    bench.bind_whole("uid-t")
+    bench.clock.advance(bench.clock.now() + 5.0)
+    assert not bench.port.live_on()
+    bench.clock.advance(bench.clock.now() + 1000.0)
+    assert bench.port.live_on()
+    assert not bench.port.live_on()
+    seen = bench.seen("uid-t")
+    assert seen.finished_s == pytest.approx((seen.started_s or 0.0) + 1000.0)
+
+
+def test_a_replica_that_comes_up_is_heard() -> None:
+    bench = Bench(BIG)
+    bench.port.apply(desired(service("s")))
+    bench.bind_whole("uid-s")
+    bench.clock.advance(bench.clock.now() + 600.0)
+    assert bench.port.live_on()
