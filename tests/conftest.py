@@ -13,12 +13,15 @@ from hypothesis import settings
 
 from lab.build import lacking
 from lab.prometheus import Prometheus
+from tests.compiled import keep_compiled
 
 # `make test` draws the same examples every time, so that a red run means a changed program;
 # `make search` draws new ones.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None, print_blob=True)
 settings.load_profile("fixed")
+
+keep_compiled()
 
 pytest_plugins = ["lab.fixtures"]
 
