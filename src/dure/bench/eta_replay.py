@@ -17,8 +17,8 @@ import numpy as np
 from dure.model.eta import Range
 from dure.place.calibrate import Said, Scores
 from dure.place.eta import Coming, Going, Situation, fresh_book, outlooks, said_of
-from dure.place.lifetime import Past
 from dure.place.queue_play import compiled
+from dure.place.trust import Past
 
 _OF_GROUP = 40
 _FIRST_S = 1800.0
@@ -126,9 +126,10 @@ class Replay:
 
     def _finish(self, end_s: float, number: int) -> Iterator[Forecast]:
         job = self._jobs[number]
-        del self._began[number]
+        began_s = self._began.pop(number)
         self._free += job.devices
-        self._ended.append(Past(job.group, job.length_s / max(self._estimate[number], 1.0)))
+        estimate_s = max(self._estimate[number], 1.0)
+        self._ended.append(Past(job.group, job.length_s / estimate_s, estimate_s, began_s))
         self._past.setdefault(job.group, deque(maxlen=_OF_GROUP)).append(job.length_s)
         yield from self._settle(number, ("finish", "running"), end_s)
         self._said.pop(number, None)

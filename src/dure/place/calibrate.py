@@ -26,11 +26,10 @@ from dure.model.units import Instant
 _KEPT = 2000
 _PACE = 0.005
 _NORMAL = NormalDist()
-# A queue more often breaks up sooner than its forecast says than later: the prior reaches further down than up.
-_PRIOR_BELOW, _PRIOR_ABOVE, _PRIOR_COUNT = 2.0, 1.4, 30
+_PRIOR_WIDER, _PRIOR_COUNT = 1.4, 30
 _PRIOR = tuple(
-    (point * (_PRIOR_BELOW if point < 0 else _PRIOR_ABOVE), 1.0)
-    for point in (_NORMAL.inv_cdf((i + 0.5) / _PRIOR_COUNT) / _NORMAL.inv_cdf(0.95) for i in range(_PRIOR_COUNT))
+    (_PRIOR_WIDER * _NORMAL.inv_cdf((i + 0.5) / _PRIOR_COUNT) / _NORMAL.inv_cdf(0.95), 1.0)
+    for i in range(_PRIOR_COUNT)
 )
 # A minute more or less is no error, nor is a tenth of what was said.
 _SOON_S = 60.0

@@ -17,7 +17,7 @@ from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.bill import run_time
 from dure.place.calibrate import Came, Scores, score
 from dure.place.eta import Book, Coming, Going, Situation, etas
-from dure.place.lifetime import Past
+from dure.place.trust import Past
 
 # An outcome that is still to come counts once it lies beyond the 95 % point.
 _OVERDUE = 1.0
@@ -59,7 +59,8 @@ def past_of(ended: Iterable[WorkloadRecord]) -> list[Past]:
         if status.phase is Phase.DONE and home and status.started_s and status.finished_s and record.spec.duration_s:
             speed = record.spec.speed_on(home.class_name) or 1.0
             took_s = (status.finished_s - status.started_s) * speed
-            found.append(Past(_group(record), took_s / record.spec.duration_s))
+            estimate_s = record.spec.duration_s / speed
+            found.append(Past(_group(record), took_s / record.spec.duration_s, estimate_s, status.started_s))
     return found
 
 

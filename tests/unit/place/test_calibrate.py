@@ -23,8 +23,7 @@ def at(grown: float) -> float:
 
 
 def prior(chance: float) -> float:
-    point = NormalDist().inv_cdf(chance) / NormalDist().inv_cdf(0.95)
-    return point * (2.0 if point < 0 else 1.4)
+    return 1.4 * NormalDist().inv_cdf(chance) / NormalDist().inv_cdf(0.95)
 
 
 def test_a_score_is_the_error_over_the_width_of_its_side() -> None:
@@ -46,7 +45,7 @@ def test_before_anything_came_the_ranges_are_those_of_the_prior() -> None:
     assert found.high_s == pytest.approx(at(prior(0.75) * ABOVE))
     assert found.highest_s == pytest.approx(at(prior(0.95) * ABOVE))
     later = Spread(NOW_S + 3000.0, NOW_S + 3600.0, NOW_S + 9000.0)
-    assert Scores().around(later, NOW_S).lowest_s == pytest.approx(at(-2.0 * math.log(3660 / 3060)))
+    assert Scores().around(later, NOW_S).lowest_s == pytest.approx(at(-1.4 * math.log(3660 / 3060)))
 
 
 def test_ranges_that_fail_for_ever_reach_beyond_all_that_was_seen() -> None:
