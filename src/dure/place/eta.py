@@ -15,7 +15,7 @@ import numpy as np
 
 from dure.model.eta import Eta, Range, Spread
 from dure.model.units import Instant, Seconds
-from dure.place.calibrate import Said, Scores
+from dure.place.calibrate import Regimes, Said
 from dure.place.lifetime import Floats, LifeTables, life_tables, sampled
 from dure.place.queue_play import play
 from dure.place.trust import Past, trust_in
@@ -27,13 +27,13 @@ _POINTS = (0.05, 0.5, 0.95)
 class Book(msgspec.Struct, frozen=True):
     """What came of each kind of forecast."""
 
-    start: Scores
-    finish: Scores
-    running: Scores
+    start: Regimes
+    finish: Regimes
+    running: Regimes
 
 
 def fresh_book() -> Book:
-    return Book(Scores(), Scores(), Scores())
+    return Book(Regimes(), Regimes(), Regimes())
 
 
 class Going(msgspec.Struct, frozen=True):

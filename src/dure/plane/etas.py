@@ -15,7 +15,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import WHOLE_MILLI, Instant
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.bill import run_time
-from dure.place.calibrate import Came, Scores, score
+from dure.place.calibrate import Came, Regimes, regime, score
 from dure.place.eta import Book, Coming, Going, Situation, etas
 from dure.place.trust import Past
 
@@ -77,7 +77,7 @@ def book_of(records: Iterable[WorkloadRecord], now_s: Instant) -> Book:
             start += _scored(said, status.started_s, now_s, of_start=True)
             ended_s = status.finished_s if status.phase is Phase.DONE else None
             (finish if said.start else running).extend(_scored(said, ended_s, now_s, of_start=False))
-    return Book(Scores(start), Scores(finish), Scores(running))
+    return Book(Regimes(start), Regimes(finish), Regimes(running))
 
 
 def _scored(said: Foretold, came_s: Instant | None, now_s: Instant, *, of_start: bool) -> list[Came]:
@@ -86,7 +86,9 @@ def _scored(said: Foretold, came_s: Instant | None, now_s: Instant, *, of_start:
         return []
     end_s = came_s if came_s is not None else now_s
     found = score(spread, end_s, said.asked_s)
-    return [Came(said.asked_s, end_s, found)] if came_s is not None or found > _OVERDUE else []
+    if came_s is None and found <= _OVERDUE:
+        return []
+    return [Came(said.asked_s, end_s, found, regime(spread, said.asked_s))]
 
 
 def _going(record: WorkloadRecord, now_s: Instant) -> Going:

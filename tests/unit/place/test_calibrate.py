@@ -8,7 +8,7 @@ from statistics import NormalDist
 import pytest
 
 from dure.model.eta import Range, Spread
-from dure.place.calibrate import Came, Said, Scores, score
+from dure.place.calibrate import Came, Regimes, Said, Scores, regime, score
 
 NOW_S = 1000.0
 SPREAD = Spread(NOW_S + 600.0, NOW_S + 3600.0, NOW_S + 9000.0)
@@ -128,3 +128,23 @@ def test_the_oldest_outcomes_are_forgotten_in_the_order_in_which_they_came() -> 
     assert len(scores._sorted) == 2030
     kept = [one for one, _ in scores._sorted if one == int(one)]
     assert (min(kept), max(kept)) == (3.0, 2002.0)
+
+
+def test_what_quiet_hours_teach_does_not_count_in_a_jam() -> None:
+    soon = Spread(NOW_S + 60.0, NOW_S + 120.0, NOW_S + 240.0)
+    known = Regimes()
+    fresh = known.around(SPREAD, NOW_S)
+    for _ in range(100):
+        known.add(Said(NOW_S, soon, known.around(soon, NOW_S)), NOW_S + 120.0)
+        known.overdue(Said(NOW_S, soon, known.around(soon, NOW_S)))
+    assert known.around(SPREAD, NOW_S) == fresh
+    assert known.around(soon, NOW_S) != Scores().around(soon, NOW_S)
+    assert known.learned == 100
+
+
+def test_a_regime_is_an_e_fold_of_the_time_to_go_and_is_kept_with_what_came() -> None:
+    assert regime(SPREAD, NOW_S) == math.floor(math.log(3660))
+    early = Came(0.0, 1.0, -3.0, regime(SPREAD, NOW_S))
+    known = Regimes([early] * 60 + [Came(0.0, 1.0, 4.0, 1)] * 60)
+    assert known.learned == 120
+    assert known.around(SPREAD, NOW_S) == Scores([early] * 60).around(SPREAD, NOW_S)
