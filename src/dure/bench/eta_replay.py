@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 
 from dure.model.eta import Range
-from dure.place.calibrate import Said, Scores
+from dure.place.calibrate import Regimes, Said
 from dure.place.eta import Coming, Going, Situation, fresh_book, outlooks, said_of
-from dure.place.lifetime import Past
 from dure.place.queue_play import compiled
+from dure.place.trust import Past
 
 _OF_GROUP = 40
 _FIRST_S = 1800.0
@@ -53,7 +53,7 @@ class Replay:
         self._estimate: dict[int, float] = {}
         self._began: dict[int, float] = {}
         self._free = devices
-        self._until: list[tuple[float, int, int, str]] = []
+        self._until: list[tuple[float, int, int, str, Said]] = []
         self._turn = count()
         self._ends: list[tuple[float, int]] = []
         self._queue: deque[int] = deque()
@@ -77,9 +77,9 @@ class Replay:
     def _note_overdue(self, now_s: float) -> None:
         """Ranges that have failed by now although the job still waits or runs."""
         while self._until and self._until[0][0] < now_s:
-            _, _, number, kind = heapq.heappop(self._until)
+            _, _, number, kind, said = heapq.heappop(self._until)
             if number in self._said and (kind != "start" or number not in self._began):
-                self._scores(kind).overdue()
+                self._scores(kind).overdue(said)
 
     def _forecast(self, number: int, now_s: float, *, waits: bool) -> None:
         """Of the newcomer, and every third time of one who runs."""
@@ -106,9 +106,9 @@ class Replay:
 
     def _tell(self, number: int, kind: str, said: Said) -> None:
         self._said.setdefault(number, []).append((kind, said))
-        heapq.heappush(self._until, (said.range.highest_s, next(self._turn), number, kind))
+        heapq.heappush(self._until, (said.range.highest_s, next(self._turn), number, kind, said))
 
-    def _scores(self, kind: str) -> Scores:
+    def _scores(self, kind: str) -> Regimes:
         return {"start": self._book.start, "finish": self._book.finish, "running": self._book.running}[kind]
 
     def _estimated(self, group: str) -> float:
@@ -126,9 +126,10 @@ class Replay:
 
     def _finish(self, end_s: float, number: int) -> Iterator[Forecast]:
         job = self._jobs[number]
-        del self._began[number]
+        began_s = self._began.pop(number)
         self._free += job.devices
-        self._ended.append(Past(job.group, job.length_s / max(self._estimate[number], 1.0)))
+        estimate_s = max(self._estimate[number], 1.0)
+        self._ended.append(Past(job.group, job.length_s / estimate_s, estimate_s, began_s))
         self._past.setdefault(job.group, deque(maxlen=_OF_GROUP)).append(job.length_s)
         yield from self._settle(number, ("finish", "running"), end_s)
         self._said.pop(number, None)

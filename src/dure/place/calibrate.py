@@ -5,7 +5,8 @@ What came is a score on that scale: -1 and 1 are the two points. The ranges give
 earlier forecasts of the same kind (conformal prediction), among them thirty of a prior that takes the forecast wider
 than it is. Outcomes of one jam are one lesson, not hundreds: each weighs less the more came while it was awaited.
 The level itself gives way where ranges fail too often, each side for itself (adaptive conformal
-inference, Gibbs and Candes 2021). A range that has failed counts at once, not only when its outcome comes.
+inference, Gibbs and Candes 2021). A range that has failed counts at once, not only when its outcome comes. All this
+for each e-fold of the time to go by itself (Mondrian, Vovk 2003): what quiet hours teach does not hold in a jam.
 """
 
 from __future__ import annotations
@@ -26,11 +27,10 @@ from dure.model.units import Instant
 _KEPT = 2000
 _PACE = 0.005
 _NORMAL = NormalDist()
-# A queue more often breaks up sooner than its forecast says than later: the prior reaches further down than up.
-_PRIOR_BELOW, _PRIOR_ABOVE, _PRIOR_COUNT = 2.0, 1.4, 30
+_PRIOR_WIDER, _PRIOR_COUNT = 1.4, 30
 _PRIOR = tuple(
-    (point * (_PRIOR_BELOW if point < 0 else _PRIOR_ABOVE), 1.0)
-    for point in (_NORMAL.inv_cdf((i + 0.5) / _PRIOR_COUNT) / _NORMAL.inv_cdf(0.95) for i in range(_PRIOR_COUNT))
+    (_PRIOR_WIDER * _NORMAL.inv_cdf((i + 0.5) / _PRIOR_COUNT) / _NORMAL.inv_cdf(0.95), 1.0)
+    for i in range(_PRIOR_COUNT)
 )
 # A minute more or less is no error, nor is a tenth of what was said.
 _SOON_S = 60.0
@@ -50,11 +50,12 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Came(NamedTuple):
-    """An outcome: when it was asked for, when it came, and where it lay on the scale of its forecast."""
+    """An outcome: when it was asked for and came, where it lay on its forecast, and how far off that was."""
 
     asked_s: Instant
     came_s: Instant
     score: float
+    regime: int = 0
 
 
 def score(spread: Spread, came_s: Instant, asked_s: Instant) -> float:
@@ -64,8 +65,40 @@ def score(spread: Spread, came_s: Instant, asked_s: Instant) -> float:
     return error / (above if error > 0 else below)
 
 
+def regime(spread: Spread, asked_s: Instant) -> int:
+    """How far off the middle is, in whole e-folds."""
+    return math.floor(math.log(_to_go(spread.middle_s, asked_s)))
+
+
+class Regimes:
+    """Scores of one kind of forecast, those of each regime by themselves."""
+
+    def __init__(self, known: Iterable[Came] = ()) -> None:
+        found: dict[int, list[Came]] = {}
+        for one in known:
+            found.setdefault(one.regime, []).append(one)
+        self._scores = {number: Scores(some) for number, some in found.items()}
+
+    @property
+    def learned(self) -> int:
+        """How many outcomes it knows."""
+        return sum(one.learned for one in self._scores.values())
+
+    def add(self, said: Said, came_s: Instant) -> None:
+        self._of(said.spread, said.asked_s).add(said, came_s)
+
+    def overdue(self, said: Said) -> None:
+        self._of(said.spread, said.asked_s).overdue()
+
+    def around(self, spread: Spread, asked_s: Instant) -> Range:
+        return self._of(spread, asked_s).around(spread, asked_s)
+
+    def _of(self, spread: Spread, asked_s: Instant) -> Scores:
+        return self._scores.setdefault(regime(spread, asked_s), Scores())
+
+
 class Scores:
-    """Of one kind of forecast."""
+    """Of one kind of forecast in one regime."""
 
     def __init__(self, known: Iterable[Came] = ()) -> None:
         self._newest: deque[tuple[Instant, float, float]] = deque()

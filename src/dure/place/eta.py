@@ -15,9 +15,10 @@ import numpy as np
 
 from dure.model.eta import Eta, Range, Spread
 from dure.model.units import Instant, Seconds
-from dure.place.calibrate import Said, Scores
-from dure.place.lifetime import Floats, LifeTables, Past, life_tables, sampled
+from dure.place.calibrate import Regimes, Said
+from dure.place.lifetime import Floats, LifeTables, life_tables, sampled
 from dure.place.queue_play import play
+from dure.place.trust import Past, trust_in
 
 SAMPLES = 64
 _POINTS = (0.05, 0.5, 0.95)
@@ -26,13 +27,13 @@ _POINTS = (0.05, 0.5, 0.95)
 class Book(msgspec.Struct, frozen=True):
     """What came of each kind of forecast."""
 
-    start: Scores
-    finish: Scores
-    running: Scores
+    start: Regimes
+    finish: Regimes
+    running: Regimes
 
 
 def fresh_book() -> Book:
-    return Book(Scores(), Scores(), Scores())
+    return Book(Regimes(), Regimes(), Regimes())
 
 
 class Going(msgspec.Struct, frozen=True):
@@ -112,40 +113,40 @@ def outlooks(
 ) -> dict[str, Outlook]:
     """What the samples of the future say of each."""
     running, waiting, now_s = situation.running, situation.waiting, situation.now_s
-    used = [Past(one.group, one.used_s / max(one.estimate_s, 1.0)) for one in running if one.ends]
-    groups = [*(one.group for one in running), *(one.group for one in waiting)]
-    tables = life_tables(groups, ended, used)
+    whom: list[Going | Coming] = [*running, *waiting]
+    trust = trust_in(ended)
+    estimates = np.array([trust.corrected(one.group, one.estimate_s) for one in whom])
+    used = np.array([*(one.used_s for one in running), *(0.0 for _ in waiting)])
+    tables = life_tables(
+        [one.group for one in whom],
+        [trust.held_against(one) for one in ended],
+        [
+            Past(one.group, spent / estimate, began_s=now_s - spent)
+            for one, spent, estimate in zip(running, used.tolist(), estimates.tolist(), strict=False)
+            if one.ends
+        ],
+    )
     draw = np.random.default_rng([seed, len(running), len(waiting)])
-    factors = _factors(tables, samples, draw)
-    ends = now_s + _drawn(tables, running, factors, draw) - np.array([one.used_s for one in running])
-    lasts = _drawn(tables, waiting, factors, draw)
+    spans = _drawn(tables, whom, used / estimates, samples, draw) * estimates
+    ends, lasts = now_s + spans[:, : len(running)] - used[: len(running)], spans[:, len(running) :]
     starts = np.maximum(_starts(situation, ends, lasts), np.array([one.not_before_s for one in waiting]))
     answer = {one.name: Outlook(None, spread) for one, spread in zip(running, _spreads(ends), strict=True)}
     both = zip(waiting, _spreads(starts), _spreads(starts + lasts), strict=True)
     return answer | {one.name: Outlook(start, finish) for one, start, finish in both}
 
 
-def _factors(tables: LifeTables, samples: int, draw: np.random.Generator) -> Floats:
-    """`[sample, group]`: around one, the same for all of a group in one sample of the future."""
-    shape = (samples, len(tables.number))
-    if tables.alike <= 0.01:
-        return np.ones(shape)
-    return np.maximum(0.02, draw.gamma(1.0 / tables.alike, tables.alike, shape))
-
-
-def _drawn(tables: LifeTables, whom: Sequence[Going | Coming], factors: Floats, draw: np.random.Generator) -> Floats:
-    """`[sample, workload]` seconds in all; endless for what never ends."""
-    found = np.full((len(factors), len(whom)), np.inf)
-    chance = 1.0 - draw.random(found.shape)
+def _drawn(
+    tables: LifeTables, whom: Sequence[Going | Coming], used: Floats, samples: int, draw: np.random.Generator
+) -> Floats:  # fmt: skip
+    """`[sample, workload]` over the estimate, in all; endless for what never ends. Who began first comes first."""
+    found = np.full((samples, len(whom)), np.inf)
     by_group: dict[str, list[int]] = {}
-    for index, one in enumerate(whom):
-        if one.ends:
-            by_group.setdefault(one.group, []).append(index)
-    for group, mine in by_group.items():
-        row = tables.number[group]
-        estimate = np.array([max(whom[index].estimate_s, 1.0) for index in mine])
-        used = np.array([getattr(whom[index], "used_s", 0.0) for index in mine]) / estimate
-        found[:, mine] = estimate * sampled(tables, row, used, chance[:, mine], factors[:, row])
+    for index in np.argsort(-used, kind="stable").tolist():
+        if whom[index].ends:
+            by_group.setdefault(whom[index].group, []).append(index)
+    for group, mine in sorted(by_group.items()):
+        tolls = tables.alike.tolls(samples, len(mine), draw)
+        found[:, mine] = sampled(tables, tables.number[group], used[mine], tolls)
     return found
 
 

@@ -15,9 +15,9 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import WHOLE_MILLI, Instant
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.bill import run_time
-from dure.place.calibrate import Came, Scores, score
+from dure.place.calibrate import Came, Regimes, regime, score
 from dure.place.eta import Book, Coming, Going, Situation, etas
-from dure.place.lifetime import Past
+from dure.place.trust import Past
 
 # An outcome that is still to come counts once it lies beyond the 95 % point.
 _OVERDUE = 1.0
@@ -59,7 +59,8 @@ def past_of(ended: Iterable[WorkloadRecord]) -> list[Past]:
         if status.phase is Phase.DONE and home and status.started_s and status.finished_s and record.spec.duration_s:
             speed = record.spec.speed_on(home.class_name) or 1.0
             took_s = (status.finished_s - status.started_s) * speed
-            found.append(Past(_group(record), took_s / record.spec.duration_s))
+            estimate_s = record.spec.duration_s / speed
+            found.append(Past(_group(record), took_s / record.spec.duration_s, estimate_s, status.started_s))
     return found
 
 
@@ -76,7 +77,7 @@ def book_of(records: Iterable[WorkloadRecord], now_s: Instant) -> Book:
             start += _scored(said, status.started_s, now_s, of_start=True)
             ended_s = status.finished_s if status.phase is Phase.DONE else None
             (finish if said.start else running).extend(_scored(said, ended_s, now_s, of_start=False))
-    return Book(Scores(start), Scores(finish), Scores(running))
+    return Book(Regimes(start), Regimes(finish), Regimes(running))
 
 
 def _scored(said: Foretold, came_s: Instant | None, now_s: Instant, *, of_start: bool) -> list[Came]:
@@ -85,7 +86,9 @@ def _scored(said: Foretold, came_s: Instant | None, now_s: Instant, *, of_start:
         return []
     end_s = came_s if came_s is not None else now_s
     found = score(spread, end_s, said.asked_s)
-    return [Came(said.asked_s, end_s, found)] if came_s is not None or found > _OVERDUE else []
+    if came_s is None and found <= _OVERDUE:
+        return []
+    return [Came(said.asked_s, end_s, found, regime(spread, said.asked_s))]
 
 
 def _going(record: WorkloadRecord, now_s: Instant) -> Going:

@@ -8,7 +8,7 @@ from statistics import NormalDist
 import pytest
 
 from dure.model.eta import Range, Spread
-from dure.place.calibrate import Came, Said, Scores, score
+from dure.place.calibrate import Came, Regimes, Said, Scores, regime, score
 
 NOW_S = 1000.0
 SPREAD = Spread(NOW_S + 600.0, NOW_S + 3600.0, NOW_S + 9000.0)
@@ -23,8 +23,7 @@ def at(grown: float) -> float:
 
 
 def prior(chance: float) -> float:
-    point = NormalDist().inv_cdf(chance) / NormalDist().inv_cdf(0.95)
-    return point * (2.0 if point < 0 else 1.4)
+    return 1.4 * NormalDist().inv_cdf(chance) / NormalDist().inv_cdf(0.95)
 
 
 def test_a_score_is_the_error_over_the_width_of_its_side() -> None:
@@ -46,7 +45,7 @@ def test_before_anything_came_the_ranges_are_those_of_the_prior() -> None:
     assert found.high_s == pytest.approx(at(prior(0.75) * ABOVE))
     assert found.highest_s == pytest.approx(at(prior(0.95) * ABOVE))
     later = Spread(NOW_S + 3000.0, NOW_S + 3600.0, NOW_S + 9000.0)
-    assert Scores().around(later, NOW_S).lowest_s == pytest.approx(at(-2.0 * math.log(3660 / 3060)))
+    assert Scores().around(later, NOW_S).lowest_s == pytest.approx(at(-1.4 * math.log(3660 / 3060)))
 
 
 def test_ranges_that_fail_for_ever_reach_beyond_all_that_was_seen() -> None:
@@ -129,3 +128,23 @@ def test_the_oldest_outcomes_are_forgotten_in_the_order_in_which_they_came() -> 
     assert len(scores._sorted) == 2030
     kept = [one for one, _ in scores._sorted if one == int(one)]
     assert (min(kept), max(kept)) == (3.0, 2002.0)
+
+
+def test_what_quiet_hours_teach_does_not_count_in_a_jam() -> None:
+    soon = Spread(NOW_S + 60.0, NOW_S + 120.0, NOW_S + 240.0)
+    known = Regimes()
+    fresh = known.around(SPREAD, NOW_S)
+    for _ in range(100):
+        known.add(Said(NOW_S, soon, known.around(soon, NOW_S)), NOW_S + 120.0)
+        known.overdue(Said(NOW_S, soon, known.around(soon, NOW_S)))
+    assert known.around(SPREAD, NOW_S) == fresh
+    assert known.around(soon, NOW_S) != Scores().around(soon, NOW_S)
+    assert known.learned == 100
+
+
+def test_a_regime_is_an_e_fold_of_the_time_to_go_and_is_kept_with_what_came() -> None:
+    assert regime(SPREAD, NOW_S) == math.floor(math.log(3660))
+    early = Came(0.0, 1.0, -3.0, regime(SPREAD, NOW_S))
+    known = Regimes([early] * 60 + [Came(0.0, 1.0, 4.0, 1)] * 60)
+    assert known.learned == 120
+    assert known.around(SPREAD, NOW_S) == Scores([early] * 60).around(SPREAD, NOW_S)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from dure.model.eta import Spread
 from dure.place.calibrate import Said, Scores, score
 from dure.place.eta import Coming, Going, Situation, etas, fresh_book, outlooks
-from dure.place.lifetime import Past, life_tables, sampled
+from dure.place.lifetime import life_tables, sampled
 from dure.place.queue_play import _one, compiled, play
+from dure.place.trust import Past
 
 NOW_S = 1000.0
 EXACT = [Past("", 1.0)] * 500
@@ -59,8 +60,8 @@ def test_what_still_runs_is_learned_before_it_ends() -> None:
     ended = [Past("a", 1.0)] * 20
     alone = life_tables(["a"], ended, [])
     beside = life_tables(["a"], ended, [Past("a", 30.0)] * 20)
-    chance, factor = np.linspace(0.01, 1.0, 99)[:, None], np.ones(99)
-    ratios = [sampled(tables, 0, np.zeros(1), chance, factor) for tables in (alone, beside)]
+    tolls = -np.log(np.linspace(0.01, 1.0, 99))[:, None]
+    ratios = [sampled(tables, 0, np.zeros(1), tolls) for tables in (alone, beside)]
     assert np.quantile(ratios[1], 0.8) > 5 * np.quantile(ratios[0], 0.8)
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dure.place.lifetime import LifeTables, Past, life_tables, sampled
+from dure.place.lifetime import life_tables, sampled
+from dure.place.likeness import Likeness, likeness, scores_of
+from dure.place.trust import Past
 
 BINS = 200
 EDGES = [-9.0 + 0.1 * edge for edge in range(BINS + 1)]
@@ -60,53 +62,45 @@ def test_a_group_without_a_past_has_the_chances_of_all_and_all_without_one_the_t
     assert life_tables(["new"], ENDED, []).hazard[0].tolist() == pytest.approx(hazard_of("new", ENDED, []))
     untaught = life_tables(["new"], [], [])
     assert untaught.hazard[0].tolist() == pytest.approx(hazard_of("new", [], []))
-    assert untaught.alike == 0.25, "nothing is known of batches yet"
+    assert untaught.alike == Likeness(0.5, (0.0, 0.0, 0.5)), "nothing is known of neighbours yet"
 
 
-def alike(*batches: tuple[float, float]) -> LifeTables:
-    """Batches of eight, half at the one ratio and half at the other."""
-    return life_tables(["a"], [Past("a", one) for batch in batches for one in (*batch,) * 4], [])
+def test_neighbours_are_judged_by_the_table_of_those_before_them() -> None:
+    """Eight by the textbook; the ninth and tenth by those eight, whichever order they are told in."""
+    eight = [Past("a", 1.0 + number, began_s=float(number)) for number in range(8)]
+    late = [Past("a", 30.0, began_s=8.0), Past("a", 0.001, began_s=9.0)]
+    scores = [
+        -math.log(1.0 / (1.0 + math.exp((EDGES[at] + EDGES[at + 1]) / 2 / 0.7))) for at in map(bin_of_past, eight)
+    ]
+    hazard = hazard_of("a", eight, [])
+    scores += [(hazard[at] + hazard[at + 1]) / 2 for at in map(bin_of_past, late)]
+    expected = likeness(np.zeros(10, np.int64), scores_of(np.array(scores)))
+    found = life_tables(["a"], [*late, *eight[::-1]], []).alike
+    assert found.own == pytest.approx(expected.own, abs=0.01)
+    assert found.shared == pytest.approx(expected.shared, abs=0.01)
 
 
-def test_batches_whose_means_differ_share_a_factor_and_others_do_not() -> None:
-    assert alike(*[(0.3, 3.0)] * 7).alike == 0.25, "seven batches are too few to tell"
-    assert alike(*[(0.3, 3.0)] * 8).alike == 0.0, "every batch is like the others"
-    far_apart = alike(*[(0.05, 0.05)] * 4, *[(2.5, 2.5)] * 4)
-    assert far_apart.alike == 1.0, "no factor varies more than that"
-    mixed = alike(*MIXED)
-    assert mixed.alike == pytest.approx(shared(mixed))
-    assert 0.0 < mixed.alike < 1.0
+def bin_of_past(one: Past) -> int:
+    return bin_of(one.ratio)
 
 
-MIXED = [(0.5, 2.5)] * 9 + [(2.5, 2.5)]
-
-
-def shared(tables: LifeTables) -> float:
-    """The variance of the batches' means beyond that of eight exponential ones."""
-    means = [(tables.hazard[0, bin_of(one) + 1] + tables.hazard[0, bin_of(other) + 1]) / 2 for one, other in MIXED]
-    return float(np.var(means)) - 1 / 8
-
-
-def test_a_batch_that_is_not_whole_does_not_count() -> None:
-    ended = [Past("a", one) for batch in MIXED for one in (*batch,) * 4]
-    after = life_tables(["a"], [*ended, *[Past("a", 0.5)] * 7], [])
-    assert after.alike == pytest.approx(shared(after))
+def test_those_that_still_run_tell_of_their_neighbours_too() -> None:
+    ended = [Past("a", 1.0, began_s=float(number)) for number in range(80)]
+    going = [Past("a", 50.0, began_s=80.0 + number) for number in range(16)]
+    assert sum(life_tables(["a"], ended, going).alike.shared) > sum(life_tables(["a"], ended, []).alike.shared) + 0.2
 
 
 @given(
     st.lists(st.floats(1e-4, 1e3), min_size=1, max_size=4),
-    st.floats(1e-6, 1.0),
-    st.floats(0.05, 5.0),
+    st.floats(0.0, 30.0),
 )
-def test_a_draw_is_where_the_cumulated_hazard_has_grown_by_what_was_drawn(
-    used: list[float], chance: float, factor: float
-) -> None:
+def test_a_draw_is_where_the_cumulated_hazard_has_grown_by_what_was_drawn(used: list[float], toll: float) -> None:
     tables = life_tables(["a"], ENDED, GOING)
     hazard = tables.hazard[0]
-    found = sampled(tables, 0, np.array(used), np.full((1, len(used)), chance), np.array([factor]))[0]
+    found = sampled(tables, 0, np.array(used), np.full((1, len(used)), toll))[0]
     for one, ratio in zip(used, found.tolist(), strict=True):
         spent = float(np.interp(math.log(one), EDGES, hazard))
-        reached = spent - math.log(chance) / factor
+        reached = spent + toll
         assert ratio >= one
         if reached >= hazard[-1]:
             assert math.log(ratio) == pytest.approx(min(50.0, EDGES[-1] + reached - hazard[-1]), abs=1e-6)
@@ -114,10 +108,10 @@ def test_a_draw_is_where_the_cumulated_hazard_has_grown_by_what_was_drawn(
             assert float(np.interp(math.log(ratio), EDGES, hazard)) == pytest.approx(reached, abs=1e-6)
 
 
-def test_each_sample_has_its_factor_and_what_has_not_begun_starts_from_nothing() -> None:
+def test_each_sample_pays_its_toll_and_what_has_not_begun_starts_from_nothing() -> None:
     tables = life_tables(["a"], ENDED, GOING)
-    chance = np.array([[0.5, 0.5], [0.5, 0.5]])
-    found = sampled(tables, 0, np.array([0.0, 5.0]), chance, np.array([1.0, 0.2]))
+    tolls = np.array([[math.log(2)] * 2, [5 * math.log(2)] * 2])
+    found = sampled(tables, 0, np.array([0.0, 5.0]), tolls)
     assert found.shape == (2, 2)
     assert found[0, 0] < found[1, 0]
     assert (found[:, 1] >= 5.0).all()

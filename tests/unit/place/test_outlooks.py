@@ -9,7 +9,7 @@ import pytest
 
 from dure.model.eta import Range, Spread
 from dure.place import queue_play
-from dure.place.calibrate import Came, Said, Scores
+from dure.place.calibrate import Came, Regimes, Said, regime
 from dure.place.eta import (
     Book,
     Coming,
@@ -17,15 +17,15 @@ from dure.place.eta import (
     Outlook,
     Situation,
     _drawn,
-    _factors,
     _spreads,
     _starts,
     outlooks,
     ranged,
     said_of,
 )
-from dure.place.lifetime import LifeTables, Past, life_tables, sampled
+from dure.place.lifetime import life_tables, sampled
 from dure.place.queue_play import play
+from dure.place.trust import Past
 
 NOW_S = 1000.0
 EARLY, LATE = Spread(1100.0, 1200.0, 1500.0), Spread(2000.0, 3000.0, 5000.0)
@@ -33,7 +33,10 @@ EARLY, LATE = Spread(1100.0, 1200.0, 1500.0), Spread(2000.0, 3000.0, 5000.0)
 
 def book() -> Book:
     """Three kinds of forecast that went wrong in three ways."""
-    return Book(*(Scores([Came(0.0, 1.0, one)] * 60) for one in (-3.0, 0.5, 4.0)))
+    far = [regime(spread, NOW_S) for spread in (EARLY, LATE)]
+    return Book(
+        *(Regimes([Came(0.0, 1.0, one, each) for each in far for _ in range(60)]) for one in (-3.0, 0.5, 4.0))
+    )
 
 
 def test_the_points_of_a_spread_are_the_twentieth_the_middle_and_the_last_twentieth() -> None:
@@ -77,36 +80,52 @@ def test_what_is_told_of_all_names_when_the_running_ones_began() -> None:
     assert (told["stays"].start, told["stays"].finish) == (known.start.around(EARLY, NOW_S), None)
 
 
-@pytest.mark.parametrize(("alike", "varies"), [(0.01, False), (0.02, True), (0.5, True)])
-def test_a_future_has_one_factor_for_each_group_if_batches_were_alike(alike: float, varies: bool) -> None:
-    tables = LifeTables({"a": 0, "b": 1}, np.zeros((3, 201)), alike)
-    found = _factors(tables, 4000, np.random.default_rng(1))
-    assert found.shape == (4000, 2)
-    if not varies:
-        assert (found == 1.0).all()
-        return
-    assert found.min() >= 0.02
-    assert found.mean() == pytest.approx(1.0, abs=0.05)
-    assert found.var() == pytest.approx(alike, rel=0.1)
-
-
-def test_each_lasts_its_estimate_times_what_its_group_takes_and_who_serves_has_no_end() -> None:
+def test_each_lasts_what_its_group_takes_of_its_estimate_and_who_serves_has_no_end() -> None:
     tables = life_tables(["a", "b"], [Past("a", 0.5)] * 30 + [Past("b", 4.0)] * 30, [])
     whom: list[Going | Coming] = [
         Going("one", 100.0, 80.0, 1, group="b"), Going("two", 0.5, 0.0, 1, group="a"),
         Going("three", 100.0, 0.0, 1, group="a", ends=False), Coming("four", 200.0, 1, group="a"),
+        Going("five", 100.0, 30.0, 1, group="a"),
     ]  # fmt: skip
-    factors = np.array([[1.0, 0.5], [2.0, 1.0], [0.5, 3.0]])
-    found = _drawn(tables, whom, factors, np.random.default_rng(7))
-    chance = 1.0 - np.random.default_rng(7).random((3, 4))
-    ratio = {
-        0: sampled(tables, 1, np.array([0.8]), chance[:, [0]], factors[:, 1]) * 100.0,
-        1: sampled(tables, 0, np.array([0.0]), chance[:, [1]], factors[:, 0]),
-        3: sampled(tables, 0, np.array([0.0]), chance[:, [3]], factors[:, 0]) * 200.0,
+    used = np.array([0.8, 0.0, 0.0, 0.0, 0.3])
+    found = _drawn(tables, whom, used, 3, np.random.default_rng(7))
+    draw = np.random.default_rng(7)
+    of_a, of_b = tables.alike.tolls(3, 3, draw), tables.alike.tolls(3, 1, draw)
+    expected = {
+        4: sampled(tables, 0, np.array([0.3]), of_a[:, [0]]),
+        1: sampled(tables, 0, np.array([0.0]), of_a[:, [1]]),
+        3: sampled(tables, 0, np.array([0.0]), of_a[:, [2]]),
+        0: sampled(tables, 1, np.array([0.8]), of_b),
     }
-    for index, expected in ratio.items():
-        assert found[:, index].tolist() == pytest.approx(expected[:, 0].tolist())
+    for index, ratios in expected.items():
+        assert found[:, index].tolist() == pytest.approx(ratios[:, 0].tolist())
     assert np.isinf(found[:, 2]).all()
+
+
+def test_estimates_that_taught_nothing_do_not_count_and_those_that_were_right_do() -> None:
+    said = [600.0, 6000.0, 60_000.0] * 60
+    ignored = [Past("", 6000.0 / one, one) for one in said]
+    exact = [Past("", 1.0, one) for one in said]
+    waiting = [Coming("short", 600.0, 1), Coming("long", 60_000.0, 1)]
+    spans = []
+    for past in (ignored, exact):
+        found = outlooks(Situation([], waiting, {"": 2}, NOW_S), past)
+        spans.append([one.finish.middle_s - NOW_S for one in found.values() if one.finish])
+    assert spans[0] == pytest.approx([6000.0, 6000.0], rel=0.25)
+    assert spans[1] == pytest.approx([600.0, 60_000.0], rel=0.25)
+
+
+def test_a_queue_of_those_that_share_a_fate_is_less_certain_than_one_of_strangers() -> None:
+    waiting = [Coming(str(number), 1000.0, 1) for number in range(40)]
+    ratios = [0.05] * 512 + [5.0] * 512
+    mixed = [ratios[(number * 397) % 1024] for number in range(1024)]
+    widths = []
+    for past in (ratios, mixed):
+        seen = [Past("", ratio, began_s=float(number)) for number, ratio in enumerate(past)]
+        start = outlooks(Situation([], waiting, {"": 1}, NOW_S), seen)["39"].start
+        assert start
+        widths.append(np.log((start.high_s - NOW_S) / (start.low_s - NOW_S)))
+    assert widths[0] > 2 * widths[1]
 
 
 def test_a_queue_knows_what_its_pools_have_and_passes_over_those_it_does_not_know() -> None:
