@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import http
+import os
 import socket
 import struct
 import threading
@@ -22,6 +23,8 @@ from dure.gateway.intake import Asked, Reply
 FIRST_LINE = b"POST /v1/jobs HTTP/1.1\r\n"
 MOST_BODY = 256 * 1024
 MOST_CONNECTIONS = 64
+# More than these only take turns at the processor, and each would open a connection of its own to the API server.
+AT_ONCE = min(32, 4 * (os.cpu_count() or 1))
 # As long as the application server keeps a connection on which nothing is asked.
 IDLE_S = 5
 GRACE_S = 5
@@ -47,6 +50,7 @@ class Door:
         self._submit, self._others, self._stamp = submit, others, stamp
         self._lock = threading.Lock()
         self._open: dict[socket.socket, threading.Thread] = {}
+        self._turns = threading.Semaphore(AT_ONCE)
         self._stopped = threading.Event()
         self._listener: socket.socket | None = None
         self._thread = threading.Thread(target=self._accept, name="dure-door", daemon=True)
@@ -131,7 +135,9 @@ class Door:
                 if not more:
                     return None
                 got += more
-            self._reply(conn, self._submit(_asked(head, got[head.begins : end])))
+            with self._turns:
+                reply = self._submit(_asked(head, got[head.begins : end]))
+            self._reply(conn, reply)
             got, served = got[end:], True
         return None
 
