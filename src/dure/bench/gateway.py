@@ -37,6 +37,7 @@ HOOKS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 CLIENTS = 24
 WARM_UP = 30
 Create = Callable[[str], None]
+Clock = Callable[[], Seconds]
 
 
 @click.command()
@@ -76,16 +77,21 @@ def command(
             for existing in sorted({0, *levels}):
                 _fill(api, there, existing)
                 there = existing
-                with _gateway(hub.kubeconfig_path) as url:
-                    rows += measured(api, url, existing, pairs, rate, seconds)
+                with _gateway(hub.kubeconfig_path) as (url, spent_s):
+                    rows += measured(api, url, existing, pairs, rate, seconds, spent_s)
     emit(Result("gateway", rows, summary(rows)), as_json=as_json, report=report)
 
 
 IDLE = frozenset({"kwok", "kube-scheduler", "kube-controller-manager"})
 
 
-def measured(api: Api, url: str, existing: int, pairs: int, rate: float, seconds: Seconds) -> list[Row]:
-    """The rows of one number of existing Workloads, with the machine's load beside."""
+def measured(
+    api: Api, url: str, existing: int, pairs: int, rate: float, seconds: Seconds, spent_s: Clock = lambda: 0.0
+) -> list[Row]:
+    """The rows of one number of existing Workloads, with the machine's load beside.
+
+    `spent_s` is the processor time of the gateway so far: other than latency, it hardly depends on who else runs.
+    """
     wire = Wire(url, None, 60.0)
 
     def direct(name: str) -> None:
@@ -96,8 +102,11 @@ def measured(api: Api, url: str, existing: int, pairs: int, rate: float, seconds
 
     rows: list[Row] = []
     try:
-        for way, took in _pairs({"direct": direct, "gateway": through}, existing, pairs).items():
-            rows.append(_row(way, existing, took))
+        before_s = spent_s()
+        timed = _pairs({"direct": direct, "gateway": through}, existing, pairs)
+        each_ms = 1000 * (spent_s() - before_s) / (pairs + WARM_UP)
+        rows.append(_row("direct", existing, timed["direct"]))
+        rows.append({**_row("gateway", existing, timed["gateway"]), "cpu_ms": round(each_ms, 2)})
         for way, create in (("direct at rate", direct), ("gateway at rate", through)):
             took, reached, failed = _at_rate(create, f"{way.replace(' ', '-')}-{existing}", rate, seconds)
             rows.append({**_row(way, existing, took), "rate": round(reached, 1), "failed": failed})
@@ -109,8 +118,8 @@ def measured(api: Api, url: str, existing: int, pairs: int, rate: float, seconds
 
 
 @contextmanager
-def _gateway(kubeconfig: Path) -> Iterator[str]:
-    """A process of its own, as `dure gateway serve` runs it by default."""
+def _gateway(kubeconfig: Path) -> Iterator[tuple[str, Clock]]:
+    """A process of its own, as `dure gateway serve` runs it by default: its address and the time it has used."""
     argv = [
         sys.executable,
         "-m",
@@ -129,12 +138,18 @@ def _gateway(kubeconfig: Path) -> Iterator[str]:
         url = next((word for word in line.split() if word.startswith("http://")), "")
         if not url:
             raise Temporary("the gateway did not start")
-        yield url
+        yield url, lambda: _processor_s(process.pid)
     finally:
         process.terminate()
         process.wait(30)
         if process.stdout:
             process.stdout.close()
+
+
+def _processor_s(pid: int) -> Seconds:
+    """Of a process, in its own code and in the kernel for it (proc(5), fields 14 and 15)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _pairs(ways: Mapping[str, Create], existing: int, pairs: int) -> dict[str, list[Seconds]]:
@@ -236,6 +251,7 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         for name in ("p50_ms", "p99_ms"):
             added = float(through[name] or 0) - float(direct[name] or 0)
             found[f"added with {existing} workloads, {name}"] = round(added, 2)
+        found[f"gateway's processor time with {existing} workloads, ms each"] = through.get("cpu_ms")
         for way in ("direct", "gateway"):
             found[f"{way} rate reached with {existing} workloads"] = cells[existing, f"{way} at rate"]["rate"]
     return found

@@ -7,32 +7,25 @@ an `error` key.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-import structlog
-import yaml
 from litestar import Litestar, MediaType, Request, Response, get, post
 from litestar.datastructures import State, UploadFile
-from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 import dure
 from dure.adapters.kueue.figures import QueueView, view
-from dure.gateway.desk import Answer, Caller, Desk
+from dure.gateway.desk import Answer, Desk
+from dure.gateway.intake import Asked, Submitted, problem, take_in
 from dure.gateway.journal import Entry
 from dure.gateway.who import Doorman
-from dure.model.errors import DureError, InvalidInput, NotFound, Temporary
+from dure.model.errors import InvalidInput, NotFound, Temporary
 
 MAX_BODY = 8 * 1024 * 1024
-MOST_DOCUMENTS = 1000
-MOST_PARTS = 1_000_000
-_log = structlog.get_logger("dure.gateway")
 Req = Request[Any, Any, State]
 
 
@@ -55,10 +48,6 @@ class Queues(msgspec.Struct, frozen=True):
     cohorts: tuple[dict[str, Any], ...]
     flavors: tuple[dict[str, Any], ...]
     multikueue_clusters: tuple[dict[str, Any], ...]
-
-
-class Submitted(msgspec.Struct, frozen=True):
-    jobs: tuple[Answer, ...]
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -141,7 +130,7 @@ async def _published(request: Req, policy: str) -> Response[dict[str, str]]:
     if not isinstance(sent, UploadFile):
         raise InvalidInput("the form has no 'job_file'", remedy="Send the Job as multipart field job_file.")
     text = await sent.read()
-    answers = await asyncio.to_thread(_take_in, request, text, False, policy, "")
+    answers = await _taken(request, text, False, policy, "")
     first = answers[0]
     return Response({"message": f"Job {first.name} submitted: {first.because}", "queued": first.queue})
 
@@ -183,7 +172,7 @@ async def submit(
 ) -> Response[Submitted]:
     """Take in one Job or several, as YAML or JSON. With `dryRun=true` everything is done but the creation."""
     key = request.headers.get("idempotency-key", "")
-    answers = await asyncio.to_thread(_take_in, request, await request.body(), dry_run, policy, key)
+    answers = await _taken(request, await request.body(), dry_run, policy, key)
     return Response(Submitted(answers), status_code=200 if dry_run else 201)
 
 
@@ -228,85 +217,17 @@ def metrics(request: Req) -> bytes:
     return desk.metrics.page()
 
 
-def documents(text: bytes) -> list[Any]:
-    """One or many documents. JSON is YAML, but read as JSON it is many times faster."""
-    try:
-        if text.lstrip()[:1] in (b"{", b"["):
-            # What begins like JSON may still be YAML in one line.
-            with contextlib.suppress(msgspec.DecodeError):
-                found = msgspec.json.decode(text)
-                return found if isinstance(found, list) else _items(found)
-        read = [one for one in yaml.load_all(text, yaml.CSafeLoader) if one is not None]
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise InvalidInput(f"the body is neither YAML nor JSON: {str(error)[:300]}") from error
-    _check_size(read)
-    return [item for one in read for item in _items(one)]
-
-
-def _check_size(found: list[Any]) -> None:
-    """YAML's aliases can make a few lines into more than any memory holds; nothing is written out before this."""
-    left, parts = MOST_PARTS, list(found)
-    while parts:
-        one = parts.pop()
-        inner = list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else ()
-        left -= 1 + len(inner)
-        if left < 0:
-            raise InvalidInput(f"the body has more than {MOST_PARTS} parts once its aliases are written out")
-        parts += inner
-
-
-def _items(document: Any) -> list[Any]:
-    if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
-        return list(document["items"])
-    return [document]
-
-
-def _take_in(request: Req, text: bytes, dry_run: bool, policy: str, key: str) -> tuple[Answer, ...]:
-    """All documents are checked before the first is created, so that a mistake in the last creates nothing."""
-    desk, began = _desk(request), time.perf_counter()
-    caller = _caller(request)
-    found = documents(text)
-    if not 1 <= len(found) <= MOST_DOCUMENTS:
-        raise InvalidInput(f"the body holds {len(found)} documents; 1 to {MOST_DOCUMENTS} are taken")
-    places = [f"document {number}" if len(found) > 1 else "job" for number in range(1, len(found) + 1)]
-    if len(found) > 1 and not dry_run:
-        for where, one in zip(places, found, strict=True):
-            desk.submit(one, caller, where=where, name=policy, dry_run=True)
-    answers = tuple(
-        desk.submit(one, caller, where=where, key=f"{key}/{where}" if key else "", name=policy, dry_run=dry_run)
-        for where, one in zip(places, found, strict=True)
-    )
-    desk.metrics.took.observe(time.perf_counter() - began)
-    return answers
-
-
-def _caller(request: Req) -> Caller:
-    doorman: Doorman = request.app.state["doorman"]
-    return doorman.caller(request.headers.get("authorization", ""))
-
-
 def _desk(request: Req) -> Desk:
     desk: Desk = request.app.state["desk"]
     return desk
 
 
 def _problem(request: Req, error: Exception) -> Response[bytes]:
-    """problem+json (RFC 9457), like Dure's other API."""
-    fields: dict[str, Any]
-    if isinstance(error, DureError):
-        fields = {"title": error.title, "status": error.status, "detail": error.message}
-        fields |= {name: getattr(error, name) for name in ("where", "reason", "remedy") if getattr(error, name)}
-    elif isinstance(error, HTTPException):
-        fields = {"title": "Invalid request", "status": error.status_code, "detail": error.detail}
-    else:
-        _log.error("request failed", path=request.scope["path"], exc_info=error)
-        fields = {
-            "title": "Failed",
-            "status": 500,
-            "detail": "The gateway failed to answer; its log has the details.",
-        }
-    headers = {"retry-after": "2"} if isinstance(error, Temporary) else {}
-    if fields["status"] == 401:
-        headers["www-authenticate"] = 'Bearer realm="dure"'
-    body = msgspec.json.encode({"type": "about:blank", **fields})
-    return Response(body, status_code=fields["status"], media_type="application/problem+json", headers=headers)
+    found = problem(error, request.scope["path"])
+    return Response(found.body, status_code=found.status, media_type=found.media, headers=dict(found.headers))
+
+
+async def _taken(request: Req, text: bytes, dry_run: bool, policy: str, key: str) -> tuple[Answer, ...]:
+    doorman: Doorman = request.app.state["doorman"]
+    asked = Asked(text, request.headers.get("authorization", ""), key, policy, dry_run)
+    return await asyncio.to_thread(take_in, _desk(request), doorman, asked)

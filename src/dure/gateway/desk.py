@@ -169,13 +169,14 @@ class Desk:
         if ways[0].queue not in lanes:
             known = f"There are: {', '.join(sorted(lanes))}." if lanes else "This namespace has no LocalQueue."
             raise NotFound(f"no LocalQueue '{ways[0].queue}' in namespace '{namespace}'", where=where, remedy=known)
-        kind, alternatives = kind_of(job), []
+        kind, alternatives, plain = kind_of(job), [], demand_of(job, where)
         for way in ways:
             lane = lanes.get(way.queue, "")
-            changed = rewritten(job, way.queue, way.class_name, way.changes) if way.changes.resources else job
+            changed = rewritten(job, way.queue, way.class_name, way.changes) if way.changes.resources else None
+            wanted = plain if changed is None else demand_of(changed, where)
             quota = self.view.quota(lane) if lane else {}
             run_s, known_s = self.memory.durations.expected(kind, way.class_name, way.estimate_s)
-            asked = counted(demand_of(changed, where), quota)
+            asked = self.view.shape(counted(wanted, quota))
             alternatives.append(Alternative(way.class_name, way.queue, lane, asked, run_s, way.changes, known_s))
         name = str(job["metadata"].get("name") or job["metadata"].get("generateName"))
         ways_in = tuple(alternatives)
@@ -246,14 +247,14 @@ class Desk:
     def follow(self, candidate: Candidate, chosen: Alternative, name: str, now_s: Instant) -> None:
         """Count the job in its queue from now on, and know its kind when it ends."""
         key = f"{candidate.namespace}/{name}"
-        self.view.kinds[key] = (candidate.kind, chosen.class_name, chosen.run_s)
+        self.view.know(key, (candidate.kind, chosen.class_name, chosen.run_s))
         self.view.claim(key, chosen.lane, Waiting(key, chosen.demand, chosen.run_s, now_s), now_s)
 
     def finished(self, workload: Workload) -> None:
         """Learn from a Workload that ended; jobs of others are not known by kind."""
         key = f"{workload.metadata.namespace}/{workload.job}"
         self.routes.pop(key, None)
-        known, ended = self.view.kinds.pop(key, None), workload.since("Finished")
+        known, ended = self.view.forget(key), workload.since("Finished")
         begun = workload.since("Admitted") or workload.since("QuotaReserved")
         if known is None or ended is None or begun is None:
             return

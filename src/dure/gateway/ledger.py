@@ -46,12 +46,13 @@ class Row:
         self.places: list[Place] = []
         self.held: dict[Place, Held] = {}
         self.work: dict[str, float] = {}
-        self._last: list[Held] | None = None
+        self._last: tuple[list[Held], dict[str, float]] | None = None
 
-    def last(self, most: int) -> list[Held]:
-        """The last `most`, read once for each change of the row; not to be changed."""
-        if self._last is None or len(self._last) != min(most, len(self.places)):
-            self._last = [self.held[place] for place in self.places[-most:]]
+    def last(self, most: int) -> tuple[list[Held], dict[str, float]]:
+        """The last `most` and the work of those ahead, read once for each change of the row; not to be changed."""
+        if self._last is None or len(self._last[0]) != min(most, len(self.places)):
+            listed = [self.held[place] for place in self.places[-most:]]
+            self._last = (listed, _ahead(self.work, listed) if len(listed) < len(self.places) else {})
         return self._last
 
     def add(self, one: Held) -> None:
@@ -82,6 +83,7 @@ class Ledger:
         self._jobs: dict[str, str] = {}
         self._rows: dict[str, Row] = {}
         self._running: dict[str, dict[str, Held]] = {}
+        self._listed: dict[str, list[Held]] = {}
         self._left: dict[str, None] = {}
 
     def put(self, workload: Workload) -> None:
@@ -107,7 +109,7 @@ class Ledger:
 
     def reset(self, workloads: Iterable[Workload]) -> None:
         with self._lock:
-            for books in (self._known, self._jobs, self._rows, self._running):
+            for books in (self._known, self._jobs, self._rows, self._running, self._listed):
                 books.clear()
             for one in workloads:
                 if self._counts(one):
@@ -117,26 +119,28 @@ class Ledger:
         return job in self._jobs
 
     def running(self, lane: str) -> list[Held]:
+        """The very same list until something changes there; not to be changed."""
         with self._lock:
-            return list(self._running.get(lane, {}).values())
+            found = self._listed.get(lane)
+            if found is None:
+                found = self._listed[lane] = list(self._running.get(lane, {}).values())
+            return found
 
     def waiting(self, rows: Iterable[str], most: int) -> tuple[list[Held], int, dict[str, float]]:
-        """The last `most` of all that waits in these LocalQueues, how many are ahead of them, and their work."""
+        """The last `most` of all that waits in these LocalQueues, how many are ahead of them, and their work.
+
+        Of a single row the very same list until something changes there; not to be changed.
+        """
         with self._lock:
             found = [self._rows[name] for name in rows if name in self._rows]
             total = sum(len(row.places) for row in found)
-            listed = found[0].last(most) if len(found) == 1 else [one for row in found for one in row.last(most)]
-            work: dict[str, float] = {}
-            for row in found if total > most else ():
-                for name, amount in row.work.items():
-                    work[name] = work.get(name, 0.0) + amount
-        if len(found) != 1:
-            listed = sorted(listed, key=lambda one: one.place)[-most:]
-        if total > most:
-            for one in listed:
-                for name, amount in one.demand.items():
-                    work[name] -= amount * UNKNOWN_S
-        return listed, total - len(listed), work
+            if len(found) == 1:
+                listed, ahead = found[0].last(most)
+                return listed, total - len(listed), ahead
+            listed = [one for row in found for one in row.last(most)[0]]
+            work = _summed([row.work for row in found]) if total > most else {}
+        listed = sorted(listed, key=lambda one: one.place)[-most:]
+        return listed, total - len(listed), _ahead(work, listed) if total > most else {}
 
     def _counts(self, one: Workload) -> bool:
         gone = any(owner.uid in self._left for owner in one.metadata.owner_references)
@@ -149,6 +153,7 @@ class Ledger:
             self._rows.setdefault(one.row, Row()).add(one)
         else:
             self._running.setdefault(one.lane, {})[key] = one
+            self._listed.pop(one.lane, None)
 
     def _remove(self, key: str) -> None:
         one = self._known.pop(key, None)
@@ -160,6 +165,7 @@ class Ledger:
             self._rows[one.row].remove(one)
         else:
             self._running[one.lane].pop(key, None)
+            self._listed.pop(one.lane, None)
 
 
 def _held(workload: Workload) -> Held:
@@ -176,3 +182,15 @@ def _held(workload: Workload) -> Held:
         spec.class_name,
         reserved.timestamp() if reserved and admission else None,
     )
+
+
+def _summed(parts: list[dict[str, float]]) -> dict[str, float]:
+    return {name: sum(part.get(name, 0.0) for part in parts) for name in {name: 0 for part in parts for name in part}}
+
+
+def _ahead(work: dict[str, float], listed: list[Held]) -> dict[str, float]:
+    left = dict(work)
+    for one in listed:
+        for name, amount in one.demand.items():
+            left[name] -= amount * UNKNOWN_S
+    return left

@@ -85,7 +85,7 @@ class Recovery:
         classes = [one.class_name for one in candidate.alternatives]
         at = classes.index(notes[CHOSEN]) if notes.get(CHOSEN) in classes else 0
         here, key = candidate.alternatives[at], f"{namespace}/{name}"
-        desk.view.kinds[key] = (candidate.kind, here.class_name, here.run_s)
+        desk.view.know(key, (candidate.kind, here.class_name, here.run_s))
         if candidate.light and job["spec"].get("suspend"):
             desk.routes[key] = Route(origin, candidate, at, name, _moves(notes))
 

@@ -50,7 +50,7 @@ class Sorter:
                 continue
             for job in found.waiting:
                 wanted = length_class(job.run_s) if order is Order.LONGEST_FIRST else FIRST_COME
-                if job.name not in self._desk.view.kinds or self._given.get(job.name, FIRST_COME) == wanted:
+                if self._desk.view.kind(job.name) is None or self._given.get(job.name, FIRST_COME) == wanted:
                     continue
                 try:
                     self._rank(job.name, lane, wanted, order, plan.because)

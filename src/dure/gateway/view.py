@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ CLAIM_S = 15.0
 LISTED = 256
 # In a queue of more slots than this no order matters much, and keeping them costs time.
 MOST_SLOTS = 4096
+MOST_SHAPES = 10_000
 # WorkloadPriorityClasses of this gateway; the one of number 0 means first come.
 LENGTH_CLASS = "dure-length-"
 Kind = tuple[str, str, Seconds]
@@ -42,13 +43,32 @@ class Claim(msgspec.Struct, frozen=True):
     at_s: Instant
 
 
-class Known(msgspec.Struct, frozen=True):
-    """Jobs of one queue as a policy saw them last, by name, and what each was read from."""
+class Sources(NamedTuple):
+    """What the jobs of a queue were read from: the very same objects mean the very same jobs."""
 
+    running: list[Held]
+    waiting: list[Held]
     quota: Amounts
     durations: Durations
-    running: dict[str, Reading[Running]] = {}
-    waiting: dict[str, Reading[Waiting]] = {}
+    told: int
+
+    def same(self, other: Sources) -> bool:
+        return self.told == other.told and all(mine is its for mine, its in zip(self[:4], other[:4], strict=True))
+
+
+class Known(msgspec.Struct, frozen=True):
+    """Jobs of one queue as a policy saw them last, by name, and what each was read from.
+
+    `own`: all of them came through this gateway, without a priority of their own; `sorted_s` as in `Lane`.
+    """
+
+    sources: Sources
+    running: dict[str, Reading[Running]]
+    waiting: dict[str, Reading[Waiting]]
+    runs: tuple[Running, ...]
+    waits: tuple[Waiting, ...]
+    own: bool
+    sorted_s: Instant | None
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -61,7 +81,7 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 class View:
-    """Builds situations. `kinds` tells kind and class of a job that came through this gateway."""
+    """Builds situations. `kind` tells kind and class of a job that came through this gateway."""
 
     def __init__(self, board: Board, ledger: Ledger) -> None:
         self._board, self._ledger = board, ledger
@@ -72,12 +92,32 @@ class View:
         self._lock = threading.Lock()
         self._queues: dict[str, Queue] = {}
         self._stayed: dict[str, Stayed] = {}
-        self.kinds: dict[str, Kind] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._told = 0
+        self._shapes: dict[tuple[tuple[str, int], ...], Amounts] = {}
 
     def lanes_of(self, namespace: str) -> dict[str, str]:
         """LocalQueue name -> ClusterQueue name, in this namespace."""
         found = self._board.locals.objects().values()
         return {one.metadata.name: one.spec.cluster_queue for one in found if one.metadata.namespace == namespace}
+
+    def kind(self, job: str) -> Kind | None:
+        return self._kinds.get(job)
+
+    def know(self, job: str, kind: Kind) -> None:
+        self._kinds[job] = kind
+        self._told += self._ledger.knows(job)
+
+    def forget(self, job: str) -> Kind | None:
+        known = self._kinds.pop(job, None)
+        self._told += self._ledger.knows(job)
+        return known
+
+    def shape(self, demand: Amounts) -> Amounts:
+        """The same object for the same demand: most jobs ask for the same, and that is then seen at a glance."""
+        if len(self._shapes) > MOST_SHAPES:
+            self._shapes.clear()
+        return self._shapes.setdefault(tuple(demand.items()), demand)
 
     def claim(self, key: str, lane: str, waiting: Waiting, at_s: Instant) -> None:
         if self._ledger.knows(key):
@@ -115,7 +155,7 @@ class View:
 
     def leave(self, key: str, uid: str) -> None:
         """This job is no more: it was made anew under another name."""
-        self.kinds.pop(key, None)
+        self.forget(key)
         self._ledger.leave(key, uid)
 
     def quota(self, lane: str) -> Amounts:
@@ -142,24 +182,21 @@ class View:
 
     def _lane(self, name: str, queue: Queue, rows: list[str], durations: Durations) -> Lane:
         listed, ahead, work = self._ledger.waiting(rows, LISTED)
-        running, waiting = self._jobs(name, listed, queue.capacity, durations)
-        sorted_s = max((one.created_s for one in listed if one.priority_class and _length(one)), default=None)
-        claims = self._newest(name)
-        rank = Order.FIRST_COME.rank
-        late = not waiting or not claims or rank(claims[0]) >= rank(waiting[-1])
-        waiting += claims
+        sources = Sources(self._ledger.running(name), listed, queue.capacity, durations, self._told)
+        known = self._jobs(name, sources)
+        sorted_s, claims = known.sorted_s, self._newest(name)
+        waiting, rank = (*known.waits, *claims), Order.FIRST_COME.rank
+        late = not known.waits or not claims or rank(claims[0]) >= rank(known.waits[-1])
         if sorted_s is None and not late:
-            waiting.sort(key=rank)
-        kinds = self.kinds
-        own = all(one.job in kinds and (not one.priority or _ours(one)) for one in listed)
+            waiting = tuple(sorted(waiting, key=rank))
         hidden_s = _time_of(work, queue.capacity) if ahead else 0.0
         lane = Lane(
             name,
             queue.capacity,
-            tuple(running),
-            tuple(waiting[-LISTED:]),
+            known.runs,
+            waiting[-LISTED:],
             hidden_s,
-            orderable=queue.orderable and own and not ahead,
+            orderable=queue.orderable and known.own and not ahead,
             stayed=self._stayed.get(name),
         )
         if sorted_s is None:
@@ -167,13 +204,11 @@ class View:
         lane = msgspec.structs.replace(lane, order=Order.LONGEST_FIRST, sorted_s=sorted_s)
         return msgspec.structs.replace(lane, waiting=tuple(sorted(waiting, key=lane.rank)[-LISTED:]))
 
-    def _jobs(
-        self, lane: str, listed: list[Held], quota: Amounts, durations: Durations
-    ) -> tuple[list[Running], list[Waiting]]:
+    def _jobs(self, lane: str, sources: Sources) -> Known:
         """Most of what runs and waits did so when the last job came, and looks the same now."""
-        known = self._known.get(lane)
-        if known is None or known.durations is not durations or known.quota != quota:
-            known = Known(quota, durations)
+        known, quota, durations = self._known.get(lane), sources.quota, sources.durations
+        if known is not None and known.sources.same(sources):
+            return known
 
         def run(one: Held) -> Running:
             return self._running(one, quota, durations)
@@ -181,20 +216,24 @@ class View:
         def wait(one: Held) -> Waiting:
             return self._waiting(one, quota, durations)
 
-        running = self._read_changed(self._ledger.running(lane), known.running, run)
-        waiting = self._read_changed(listed, known.waiting, wait)
-        self._known[lane] = Known(
-            quota,
-            durations,
+        alike = known is not None and known.sources.durations is durations and known.sources.quota == quota
+        running = self._read_changed(sources.running, known.running if known and alike else {}, run)
+        waiting = self._read_changed(sources.waiting, known.waiting if known and alike else {}, wait)
+        found = self._known[lane] = Known(
+            sources,
             {entry[0].job: entry for entry in running},
             {entry[0].job: entry for entry in waiting},
+            tuple(entry[2] for entry in running),
+            tuple(entry[2] for entry in waiting),
+            all(one.job in self._kinds and (not one.priority or _ours(one)) for one in sources.waiting),
+            max((one.created_s for one in sources.waiting if one.priority_class and _length(one)), default=None),
         )
-        return [entry[2] for entry in running], [entry[2] for entry in waiting]
+        return found
 
     def _read_changed(
         self, held: list[Held], before: Mapping[str, Reading[Seen]], read: Callable[[Held], Seen]
     ) -> list[Reading[Seen]]:
-        kinds, found = self.kinds, []
+        kinds, found = self._kinds, []
         for one in held:
             kind, entry = kinds.get(one.job), before.get(one.job)
             if entry is None or entry[0] is not one or entry[1] is not kind:
@@ -203,14 +242,17 @@ class View:
         return found
 
     def _running(self, one: Held, quota: Amounts, durations: Durations) -> Running:
-        return Running(one.job, counted(one.demand, quota), (one.reserved_s or 0.0) + self._run_s(one, durations))
+        return Running(
+            one.job, self.shape(counted(one.demand, quota)), (one.reserved_s or 0.0) + self._run_s(one, durations)
+        )
 
     def _waiting(self, one: Held, quota: Amounts, durations: Durations) -> Waiting:
         priority = 0 if _ours(one) else one.priority
-        return Waiting(one.job, counted(one.demand, quota), self._run_s(one, durations), one.created_s, priority)
+        asked = self.shape(counted(one.demand, quota))
+        return Waiting(one.job, asked, self._run_s(one, durations), one.created_s, priority)
 
     def _run_s(self, one: Held, durations: Durations) -> Seconds:
-        kind, class_name, declared = self.kinds.get(one.job, ("", "", 0.0))
+        kind, class_name, declared = self._kinds.get(one.job, ("", "", 0.0))
         return durations.expected(kind, class_name, declared or None)[0]
 
     def _read(self, queue: ClusterQueue) -> Queue:

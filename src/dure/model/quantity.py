@@ -44,6 +44,7 @@ def count(text: str) -> int:
     return int(amount(text))
 
 
+@lru_cache(maxsize=4096)
 def milli(text: str) -> Milli:
     """Rounded up, as the API server does with what it cannot express."""
     return math.ceil(amount(text) * 1000)

@@ -56,7 +56,9 @@ def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
     if not figures.active:
         return Offer(one.queue, one.class_name, refused=figures.why_not or "the queue is stopped")
     entered = Waiting(job.name, one.demand, one.run_s, job.created_s, job.priority)
-    span = min((span_of(one, entered, situation.now_s) for one in _orders(lane)), key=lambda span: span.finish_s)
+    span = min(
+        (span_of(one, entered, situation.now_s) for one in _orders(lane, entered)), key=lambda span: span.finish_s
+    )
     if span.finish_s == NEVER:
         return Offer(one.queue, one.class_name, refused="it asks for more than the whole quota")
     slower = crowding(lane, len(lane.waiting) + 1)
@@ -66,11 +68,13 @@ def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
     return Offer(one.queue, one.class_name, span.start_s, max((span.finish_s, *slowed)))
 
 
-def _orders(lane: Lane) -> tuple[Lane, ...]:
-    """The queue as it is, and as it would be with the longest first."""
-    if not lane.orderable or (lane.order is Order.LONGEST_FIRST and lane.sorted_s == NEVER):
-        return (lane,)
+def _orders(lane: Lane, entered: Waiting) -> tuple[Lane, ...]:
+    """The queue as it is, and as it would be with the longest first, where that is another."""
     longest = Order.LONGEST_FIRST
+    if not lane.orderable or (lane.order is longest and lane.sorted_s == NEVER):
+        return (lane,)
+    if lane.order is Order.FIRST_COME and all(one.run_s == entered.run_s for one in lane.waiting):
+        return (lane,)
     waiting = tuple(sorted(lane.waiting, key=longest.rank))
     return (lane, replace(lane, order=longest, sorted_s=NEVER, waiting=waiting))
 

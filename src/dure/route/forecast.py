@@ -116,7 +116,8 @@ def slots_of(lane: Lane, entering: Iterable[Amounts]) -> int:
     demands += entering
     # A backlog of hundreds mostly asks for the very same; only what differs as it is written is looked at closely.
     shape = _asked(demands[0]) if demands else {}
-    if any(demand != demands[0] and _asked(demand) != shape for demand in demands):
+    first = demands[0] if demands else {}
+    if any(demand is not first and demand != first and _asked(demand) != shape for demand in demands):
         return 0
     if not shape:
         return 0

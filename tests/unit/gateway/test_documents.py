@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dure.gateway.app import documents
+from dure.gateway.intake import documents
 from dure.model.errors import InvalidInput
 
 

@@ -92,7 +92,10 @@ def test_a_claim_ends_when_the_workload_shows_up() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["wait", "run", "claim", "kind", "learn"])), max_size=30)
+    st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from(["wait", "run", "claim", "kind", "forget", "drop", "learn"])),
+        max_size=30,
+    )
 )
 def test_a_view_that_is_asked_all_the_time_sees_what_a_fresh_one_sees(changes: list[tuple[int, str]]) -> None:
     ledgers = Ledger(), Ledger()
@@ -104,7 +107,11 @@ def test_a_view_that_is_asked_all_the_time_sees_what_a_fresh_one_sees(changes: l
             if what == "claim":
                 one.claim(name, "gpu", Waiting(name, {"nvidia.com/gpu": 1000}, 5.0, 1.0 * number), 1.0)
             elif what == "kind":
-                one.kinds[name] = ("k", "t4", 5.0 + number)
+                one.know(name, ("k", "t4", 5.0 + number))
+            elif what == "forget":
+                one.forget(name)
+            elif what == "drop":
+                ledger.drop(f"default/w-{number}")
             elif what != "learn":
                 ledger.put(workload(number, conditions=("QuotaReserved",) if what == "run" else ()))
         durations = durations.learnt("k", "t4", 1.0 + number) if what == "learn" else durations
@@ -112,16 +119,21 @@ def test_a_view_that_is_asked_all_the_time_sees_what_a_fresh_one_sees(changes: l
     assert asked.situation(2.0, durations) == fresh.situation(2.0, durations)
 
 
+def _know(view: View) -> None:
+    for number in (1, 2):
+        view.know(f"default/job-{number}", ("k", "t4", 5.0))
+
+
 def test_a_queue_is_sorted_only_where_all_is_ours_and_nobody_is_preempted() -> None:
     ledger = Ledger()
     ledger.reset([workload(1), workload(2)])
     own = view(ledger)
     assert not own.situation(0.0, Durations()).lanes["gpu"].orderable
-    own.kinds = {f"default/job-{number}": ("k", "t4", 5.0) for number in (1, 2)}
+    _know(own)
     assert own.situation(0.0, Durations()).lanes["gpu"].orderable
     for spec in ({"preemption": {"withinClusterQueue": "LowerPriority"}}, {"cohortName": "c"}, {"cohort": "c"}):
         other = view(ledger, cluster_queue("gpu", {"nvidia.com/gpu": 4}, **spec))
-        other.kinds = own.kinds
+        _know(other)
         assert not other.situation(0.0, Durations()).lanes["gpu"].orderable
 
 
