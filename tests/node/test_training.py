@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -10,42 +11,25 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from msgspec.structs import replace
 
-from dure.adapters.clock import RealClock
-from dure.embedded.members import Member
-from dure.model.accelerator import AcceleratorProfile, DataType, Kind, ShareMode
-from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterInfo
+from dure.model.decision import Move
 from dure.model.demand import Demand
-from dure.model.fleet import ClusterSpec, Connect, PoolSpec
-from dure.model.report import Desired, Observed
-from dure.model.tariff import Capacity, Tariff
-from dure.model.workload import AcceptedClass, Placement, Workload, WorkloadType
+from dure.model.units import HOUR_S
+from dure.model.workload import AcceptedClass, Phase, Workload, WorkloadType
 from examples.training.store import Folder
 from lab import images
-from lab.cluster import Cluster
 from lab.lab import Lab
 from lab.rest import Json
 from tests.fixtures.object_store import ObjectStore, object_store
-from tests.kube.world import FixedPlane, api_of, install_crds, until
+from tests.kube.world import install_crds, until
 from tests.lab.test_faults import ROOT
+from tests.node.plane_world import POOL, PlaneWorld, plane_world
+from tests.node.serving import node_processes
 
 pytestmark = [pytest.mark.lab, pytest.mark.real_node, pytest.mark.slow]
 EXAMPLE = ROOT / "examples" / "training"
 STEPS, EVERY = 600, 100
-PLAIN = AcceleratorProfile(
-    name="plain",
-    vendor="",
-    kind=Kind.NPU,
-    memory_mib=1024,
-    bandwidth_gbs=10.0,
-    tops={DataType.FP32: 0.1},
-    peak_w=20.0,
-    idle_w=5.0,
-    share=(ShareMode.EXCLUSIVE,),
-)
-CATALOGUE = Catalogue(classes={"plain": PLAIN}, models={})
+PATIENCE_S = 240.0
 
 
 @pytest.fixture
@@ -60,7 +44,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         image = images.python(tmp_path, "training", ["numpy"], {"/app": EXAMPLE}, ["/app/train.py"])
         for name in names:
             made[name].real[0].load(image)
-            made[name].kubectl("label", "node", "real-0", "dure.dev/pool=here")
+            made[name].kubectl("label", "node", "real-0", f"dure.dev/pool={POOL}")
         yield made
 
 
@@ -108,70 +92,67 @@ def fit(kept: Kept, pause_s: float) -> Workload:
     spec = {"terminationGracePeriodSeconds": 1, **kept.spec(container)}
     return Workload(
         name="fit",
-        tenant="vision",
+        tenant="search",
         type=WorkloadType.TRAINING,
-        classes=(AcceptedClass("plain"),),
+        classes=(AcceptedClass("virtual-slice"),),
         demand=Demand(devices=1, memory_mib=64, cpu_milli=100, host_memory_mib=128),
-        duration_s=600.0,
+        # Whoever is nearly done is left alone.
+        duration_s=2 * HOUR_S,
         checkpoint_s=1.0,
         interruptible=True,
         template=json.dumps({"spec": spec}),
     )
 
 
-def agent(cluster: Cluster, plane: FixedPlane) -> Member:
-    tariff = Tariff(cluster.name, "here", "plain")
-    pool = PoolSpec(name="here", class_name="plain", tariff=tariff, devices=1, share=(ShareMode.EXCLUSIVE,))
-    spec = ClusterSpec(ClusterInfo(cluster.name), Connect(kubeconfig=str(cluster.kubeconfig_path)), (pool,))
-    member = Member(spec, CATALOGUE, api_of(cluster), plane, RealClock())
-    member.cluster.start()
-    member.runner.start()
-    return member
-
-
-def test_a_job_that_is_moved_at_a_checkpoint_ends_with_the_result_of_an_undisturbed_run(
-    lab: Lab, tmp_path: Path
+def test_a_job_that_the_plane_moves_at_a_checkpoint_ends_with_the_result_of_an_undisturbed_run(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = Folder(tmp_path / "alone")
     command = [sys.executable, str(EXAMPLE / "train.py"), "--steps", str(STEPS), "--every", str(EVERY)]
     subprocess.run([*command, "--folder", str(tmp_path / "alone")], check=True, capture_output=True)
     wanted = alone.read("result.json")
     assert wanted is not None
-    assert moved(lab, InFolder(tmp_path / "moved")) == wanted
-    with object_store() as store:
-        assert moved(lab, InBucket(store)) == wanted
-        assert not store.refused
+    with contextlib.ExitStack() as stack:
+        for name in lab:
+            stack.enter_context(node_processes(lab[name], tmp_path / name))
+        with plane_world(lab, fresh(tmp_path / "folder"), monkeypatch) as world:
+            assert moved(world, InFolder(tmp_path / "moved")) == wanted
+        with plane_world(lab, fresh(tmp_path / "bucket"), monkeypatch) as world, object_store() as store:
+            assert moved(world, InBucket(store)) == wanted
+            assert not store.refused
 
 
-def moved(lab: Lab, kept: Kept) -> bytes | None:
-    """The result of a job that begins in one cluster and ends in the other."""
-    home = Placement("fit", 1, "a", "here", "plain", ShareMode.EXCLUSIVE, Capacity.OWNED, 1, 0.0)
-    wanted = Desired(uid=f"u-{type(kept).__name__.lower()}", spec=fit(kept, pause_s=2.0), placement=home)
-    planes = {"a": FixedPlane(wanted), "b": FixedPlane()}
-    members = [agent(lab[name], planes[name]) for name in planes]
-    try:
-        until(lambda: kept.read("checkpoint.pickle") is not None, "the first checkpoint")
-        until(lambda: any(one.done_s > 0 for one in seen(planes["a"])), "safe work in a report")
-        planes["a"].desired = ()
-        until(lambda: not pods(lab["a"]), "the end of its pod in the first home")
-        assert kept.read("result.json") is None
-        planes["b"].desired = (replace(wanted, placement=replace(home, cluster="b", generation=2)),)
-        until(lambda: kept.read("result.json") is not None, "the result")
-        [name] = pods(lab["b"])
-        said = lab["b"].kubectl("logs", "-n", "dure-vision", name)
-        planes["b"].desired = ()
-        until(lambda: not pods(lab["b"]), "the end of its pod in the second home")
-    finally:
-        for member in members:
-            member.stop()
-    assert f"begins at step 0 of {STEPS}" not in said
+def fresh(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def moved(world: PlaneWorld, kept: Kept) -> bytes | None:
+    """The result of a job that begins in one cluster and, when the other has become cheaper, ends there."""
+    until(lambda: len({one.cluster for one in world.fleet.store.list_reports()}) == 2, "both agents", PATIENCE_S)
+    world.fleet.desk.submit(fit(kept, pause_s=3.0))
+    until(lambda: kept.read("checkpoint.pickle") is not None, "the first checkpoint", PATIENCE_S)
+    assert home(world) == "a"
+    until(lambda: world.status("fit").done_s > 0, "safe work in the record", PATIENCE_S)
+    world.price(a=300, b=100)
+    until(lambda: any(isinstance(one, Move) for one in world.decisions("fit")), "the decision to move", PATIENCE_S)
+    assert kept.read("result.json") is None
+    until(lambda: "begins at step" in said(world), "its beginning in the second home", PATIENCE_S)
+    assert not world.pods("a"), "never in two homes"
+    assert f"begins at step 0 of {STEPS}" not in said(world)
+    until(lambda: world.status("fit").phase.ended, "its end", PATIENCE_S)
+    assert (world.status("fit").phase, home(world)) == (Phase.DONE, "b")
+    for name in world.lab:
+        until(lambda name=name: not world.pods(name), "the end of its pods", PATIENCE_S)  # type: ignore[misc]
     return kept.read("result.json")
 
 
-def seen(plane: FixedPlane) -> list[Observed]:
-    return [one for report in plane.reports[-1:] for one in report.observed]
+def home(world: PlaneWorld) -> str:
+    placement = world.status("fit").placement
+    return placement.cluster if placement else ""
 
 
-def pods(cluster: Cluster) -> list[str]:
-    found = cluster.api.get("/api/v1/namespaces/dure-vision/pods")["items"]
-    return [one["metadata"]["name"] for one in found]
+def said(world: PlaneWorld) -> str:
+    """What it has printed in the second home so far."""
+    begun = [pod for pod in world.pods("b") if pod["status"]["phase"] in ("Running", "Succeeded")]
+    return "".join(world.lab["b"].kubectl("logs", "-n", "dure-search", pod["metadata"]["name"]) for pod in begun)

@@ -26,13 +26,14 @@ class Seen(NamedTuple):
 
 
 class Load:
-    """`width` clients that each ask again as soon as they are answered; `seen` grows until `stop`."""
+    """`width` clients that each ask again when answered, at once or after a pause; `seen` grows until `stop`."""
 
     def __init__(self, host: str, port: int) -> None:
         self._client = Client(host, port)
         self._lock = threading.Lock()
         self._began = time.perf_counter()
         self._width = 0
+        self._pause_s = 0.0
         self._threads: list[threading.Thread] = []
         self.seen: list[Seen] = []
 
@@ -45,9 +46,9 @@ class Load:
         with self._lock:
             return [one for one in self.seen if one.status != 200]
 
-    def widen(self, width: int) -> None:
+    def widen(self, width: int, pause_s: float = 0.0) -> None:
         """So many at once from now on; those beyond it end with the request that they have."""
-        self._width = width
+        self._width, self._pause_s = width, pause_s
         while len(self._threads) < width:
             thread = threading.Thread(target=self._ask, args=(len(self._threads),), daemon=True)
             self._threads.append(thread)
@@ -73,6 +74,8 @@ class Load:
             status = self._client.infer()
             with self._lock:
                 self.seen.append(Seen(began, self.now_s - began, status))
+            if self._pause_s:
+                idle.wait(self._pause_s)
 
 
 def p95_ms(seen: list[Seen]) -> float:

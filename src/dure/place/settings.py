@@ -5,12 +5,11 @@ Read once per cycle from the snapshot; an unknown key is an error that names the
 
 from __future__ import annotations
 
-import difflib
-
 import msgspec
 
 from dure.model.errors import InvalidInput
 from dure.model.policy import Policy
+from dure.model.settings import settings_as
 from dure.place.learn import Learning
 from dure.place.solver import PLAIN_OPTIONS, Limits, Method, Search, Solver
 
@@ -96,24 +95,9 @@ OWN = "own-"
 
 def settings_of(policy: Policy) -> PlaceSettings:
     """The policy's settings, checked. `algorithm: own-NAME` is a policy of the owner's, with settings of its own."""
-    known = PlaceSettings.__struct_fields__
     own = policy.algorithm.startswith(OWN)
-    values = {_snake(key): value for key, value in policy.settings.items()}
-    for key, given in zip(list(values), policy.settings, strict=True):
-        if key not in known and own:
-            del values[key]
-        elif key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            raise InvalidInput(
-                f"policy {policy.name} has no setting '{given}'",
-                remedy=f"Did you mean '{_camel(close[0])}'?" if close else f"Known: {', '.join(map(_camel, known))}",
-            )
-    if policy.algorithm != "default" and not own:
-        values["method"] = policy.algorithm
-    try:
-        made = msgspec.convert(values, PlaceSettings)
-    except msgspec.ValidationError as error:
-        raise InvalidInput(f"policy {policy.name}: {error}") from error
+    method = {"method": policy.algorithm} if policy.algorithm != "default" and not own else {}
+    made = settings_as(policy, PlaceSettings, method, lenient=own)
     if made.method != "auto" and made.method not in tuple(Method):
         raise InvalidInput(
             f"policy {policy.name}: no placement method '{made.method}'",
@@ -124,13 +108,3 @@ def settings_of(policy: Policy) -> PlaceSettings:
             f"policy {policy.name}: no way of learning '{made.learning}'", remedy=f"Known: {', '.join(Learning)}"
         )
     return made
-
-
-def _snake(key: str) -> str:
-    """Files write `carbonWeight`, the code `carbon_weight`."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
-
-
-def _camel(key: str) -> str:
-    first, *rest = key.split("_")
-    return first + "".join(word.capitalize() for word in rest)

@@ -3,9 +3,10 @@
 Called by the loop in every cycle; `pack.burst` decides. Clusters tell how many requests came and how many were
 answered in time, not how long each took, so the trend is that of the late share against the twentieth that a p95
 target allows. What is foreseen (`watch.risk`) comes first: when the load that is coming would break the promise,
-replicas are granted while all is still well, and none is given back that would be missed within the horizon. Only
-in embedded clusters: real ones have an autoscaler of their own (`scale`), and two would fight. What is granted is
-in the record (its replicas beyond the smallest number), so a restart loses no more than a trend.
+replicas are granted while all is still well, and none is given back that would be missed within the horizon. In
+real clusters only where a policy asks for it (`burst_policy`): they may have an autoscaler of their own, and two
+would fight. What is granted is in the record (its replicas beyond the smallest number), so a restart loses no more
+than a trend.
 """
 
 from __future__ import annotations
@@ -19,31 +20,29 @@ from msgspec.structs import replace
 
 from dure.model.cluster import VNodePool
 from dure.model.decision import JournalEntry, ScaleReplicas
+from dure.model.policy import Verb
 from dure.model.report import Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, Workload, WorkloadStatus, WorkloadType
-from dure.pack.burst import BurstSettings, BurstState, LatencySample, burst, trend
+from dure.pack.burst import BurstState, LatencySample, burst, trend
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
+from dure.plane.burst_policy import Bursts, bursts_of
 from dure.plane.observe import Observer
 from dure.ports import StorePort
 from dure.share.feedback import Said, target_ms
-from dure.watch.risk import Foreseen, RiskBook, RiskSettings
+from dure.watch.risk import Foreseen, RiskBook
 
 # What a p95 target allows to be late.
 LATE = 0.05
-# Counters are read about once a minute; fewer requests than this say little about a share.
-SAMPLE_S: Seconds = 60.0
-LEAST_REQUESTS = 50
-# How long a granted replica may take to load before the trend is asked without it.
-WARM_S: Seconds = 600.0
-LONGEST_CALM_S: Seconds = 4 * 3600.0
+# What people said is read this often, and what is foreseen told.
+TELL_S: Seconds = 60.0
+# A calm that was regretted becomes longer, up to so many times what was asked for.
+LONGEST_CALM = 16
 # Replicas are granted at this risk of a broken promise, and kept while one fewer would have that one.
 RISKY, CAREFUL = 0.5, 0.2
-RISK = RiskSettings(horizon_s=300.0, span_s=900.0)
 # Where a device's people leave what they say, and where the plane leaves what it foresees.
 FEEDBACK_SETTING, RISKS_SETTING = "share/feedback", "watch/risks"
-SETTINGS = BurstSettings(window_s=600.0, horizon_s=300.0, calm_s=900.0)
 
 
 class Risk(msgspec.Struct, frozen=True):
@@ -79,7 +78,8 @@ class Bursting:
         """False leaves the trend of the late share alone to decide, as a measure of what foresight is worth."""
         self.slowness: Callable[[str], float] = lambda _: 1.0
         """From hardware counters: by how much a workload's devices are slower than they should be."""
-        self._clusters = {spec.info.name for spec in observer.fleet.clusters if spec.connect.embedded}
+        self._embedded = {spec.info.name for spec in observer.fleet.clusters if spec.connect.embedded}
+        self._bursts = Bursts()
         self._watched: dict[str, _Watch] = {}
         self._said: tuple[Instant, tuple[Said, ...]] | None = None
         self._told: tuple[Risk, ...] = ()
@@ -97,14 +97,20 @@ class Bursting:
     def _look(
         self, drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant
     ) -> list[tuple[Draft, ScaleReplicas]]:
+        elastic = [draft for draft in drafts if _elastic(draft)]
         pools = {(pool.cluster, pool.name): pool for report in reports for pool in report.pools}
         seen, self._watched = self._watched, {}
+        if not elastic or not self._asked():
+            return []
         found = []
-        for draft in drafts:
+        for draft in elastic:
             home = draft.status.placement
-            if home is None or home.cluster not in self._clusters or not _elastic(draft):
+            if home is None or not (self._bursts.real_clusters or home.cluster in self._embedded):
                 continue
-            watch = self._watched[draft.before.uid] = seen.get(draft.before.uid) or _Watch(now_s)
+            known = seen.get(draft.before.uid)
+            # Points that were taken by other rules say nothing under these.
+            watch = known if known is not None and known.bursts == self._bursts else _Watch(now_s, self._bursts)
+            self._watched[draft.before.uid] = watch
             name = draft.before.spec.name
             sight = Sight(self.foresees, self.slowness(name), self._strictness(name, now_s))
             decision = watch.decide(draft, pools.get((home.cluster, home.pool)), now_s, sight)
@@ -112,9 +118,15 @@ class Bursting:
                 found.append((draft, decision))
         return found
 
+    def _asked(self) -> bool:
+        """Whether anybody bursts at all, by the newest version of the policy."""
+        policy = next((one for one in self._observer.store.list_policies() if one.verb is Verb.SCALE), None)
+        self._bursts = bursts_of(policy) if policy is not None else Bursts()
+        return policy is None or not policy.paused
+
     def _strictness(self, workload: str, now_s: Instant) -> float:
         """From what people said: a target that was tightened by a fifth is as a load that is a quarter higher."""
-        if self._said is None or now_s - self._said[0] >= SAMPLE_S:
+        if self._said is None or now_s - self._said[0] >= TELL_S:
             kept = self._observer.store.fetch_setting(FEEDBACK_SETTING)
             self._said = now_s, msgspec.json.decode(kept, type=tuple[Said, ...]) if kept else ()
         said = self._said[1]
@@ -122,7 +134,7 @@ class Bursting:
 
     def _tell(self, now_s: Instant) -> None:
         """Leave what is foreseen where metrics and people find it."""
-        if now_s - self._told_s < SAMPLE_S:
+        if now_s - self._told_s < TELL_S:
             return
         risks = tuple(watch.risk for _, watch in sorted(self._watched.items()) if watch.risk is not None)
         if risks != self._told:
@@ -141,33 +153,35 @@ def _scale(draft: Draft, decision: ScaleReplicas, now_s: Instant) -> None:
 
 
 class _Watch:
-    def __init__(self, now_s: Instant) -> None:
+    def __init__(self, now_s: Instant, bursts: Bursts) -> None:
+        self.bursts = bursts
         self._at_s = self._since_s = now_s
         self._counted: tuple[int, int] | None = None
         self._samples: list[LatencySample] = []
-        self._calm_s = SETTINGS.calm_s
+        self._calm_s = bursts.calm_s
         self._returned_s: Instant | None = None
-        self._book = RiskBook(RISK)
+        self._book = RiskBook(bursts.risk)
         self.risk: Risk | None = None
 
     def decide(self, draft: Draft, pool: VNodePool | None, now_s: Instant, sight: Sight) -> ScaleReplicas | None:
         spec, status = draft.before.spec, draft.status
         home = status.placement
         assert home is not None
-        if not self._sample(status, now_s, sight.slowness) or pool is None:
+        if not self._sample(status, now_s, sight.slowness, home.replicas > spec.size) or pool is None:
             return None
         foreseen = self._book.foresee(now_s, home.replicas, LATE, sight.slowness, sight.strictness)
         if foreseen is not None:
             self.risk = Risk(spec.tenant, spec.name, foreseen.rate_per_s, foreseen.late, foreseen.risk)
-        if status.ready < home.replicas and now_s - self._since_s < WARM_S:
+        if status.ready < home.replicas and now_s - self._since_s < self.bursts.warm_s:
             return None
         extra = home.replicas - spec.size
         free = min(spec.replicas.max - home.replicas, _room(pool, spec))
-        if sight.foresees and foreseen is not None and foreseen.risk >= RISKY and free > 0:
+        foresees = sight.foresees and self.bursts.foresee
+        if foresees and foreseen is not None and foreseen.risk >= RISKY and free > 0:
             return self._ahead(foreseen, spec.name, home.replicas, free, now_s, sight)
-        settings = replace(SETTINGS, calm_s=self._calm_s)
+        settings = replace(self.bursts.trend, calm_s=self._calm_s)
         after = burst(BurstState(extra, self._since_s), self._samples, now_s, LATE, free, settings)
-        if sight.foresees and after.extra < extra and self._missed(home.replicas - 1, now_s, sight):
+        if foresees and after.extra < extra and self._missed(home.replicas - 1, now_s, sight):
             return None
         self._since_s = after.since_s
         if after.extra == extra:
@@ -180,13 +194,13 @@ class _Watch:
         self, foreseen: Foreseen, name: str, replicas: int, free: int, now_s: Instant, sight: Sight
     ) -> ScaleReplicas:
         """As many as the coming load needs, at once: they take time to load."""
-        most = replicas + min(free, SETTINGS.most_at_once)
+        most = replicas + min(free, self.bursts.most_at_once)
         wanted = self._book.replicas(foreseen.rate_per_s * sight.strictness, LATE, most, sight.slowness)
         self._since_s = now_s
         self._change(True, now_s)
         why = (
-            f"{foreseen.rate_per_s:.3g} requests/s foreseen in {RISK.horizon_s:.0f} s: {foreseen.late:.1%} would be "
-            f"late, {LATE:.0%} may be (risk {foreseen.risk:.0%})"
+            f"{foreseen.rate_per_s:.3g} requests/s foreseen in {self.bursts.horizon_s:.0f} s: {foreseen.late:.1%} "
+            f"would be late, {LATE:.0%} may be (risk {foreseen.risk:.0%})"
         )
         return ScaleReplicas(name, replicas, max(replicas + 1, wanted), why)
 
@@ -195,18 +209,21 @@ class _Watch:
         fewer = self._book.foresee(now_s, replicas, LATE, sight.slowness, sight.strictness)
         return fewer is not None and fewer.risk >= CAREFUL
 
-    def _sample(self, status: WorkloadStatus, now_s: Instant, slowness: float) -> bool:
-        """Whether there is a new point of the trend."""
+    def _sample(self, status: WorkloadStatus, now_s: Instant, slowness: float, granted: bool) -> bool:
+        """Whether there is a new point of the trend. Whoever was granted more is also looked at when few ask."""
         requests, good = status.requests or 0, status.requests_good or 0
         if self._counted is None or requests < self._counted[0]:
             self._at_s, self._counted = now_s, (requests, good)
             return False
         asked = requests - self._counted[0]
-        if now_s - self._at_s < SAMPLE_S or asked < LEAST_REQUESTS:
+        least, took_s = self.bursts.least_requests, now_s - self._at_s
+        quiet = granted and took_s >= self.bursts.quiet_s
+        if took_s < self.bursts.sample_s or (asked < least and not quiet):
             return False
-        late = 1.0 - (good - self._counted[1]) / asked
-        self._book.feed(now_s, asked / (now_s - self._at_s), late, status.ready, slowness)
-        begin_s = now_s - SETTINGS.window_s
+        # Of a handful, one that was late says little: what is missing to enough counts as in time.
+        late = (asked - (good - self._counted[1])) / max(asked, least)
+        self._book.feed(now_s, asked / took_s, late, status.ready, slowness)
+        begin_s = now_s - self.bursts.window_s
         self._samples = [one for one in self._samples if one.at_s >= begin_s] + [LatencySample(now_s, late)]
         self._at_s, self._counted = now_s, (requests, good)
         return True
@@ -218,14 +235,16 @@ class _Watch:
             self._returned_s = now_s
             return
         regretted = self._returned_s is not None and now_s - self._returned_s <= self._calm_s
-        self._calm_s = min(2 * self._calm_s, LONGEST_CALM_S) if regretted else SETTINGS.calm_s
+        longest_s = LONGEST_CALM * self.bursts.calm_s
+        self._calm_s = min(2 * self._calm_s, longest_s) if regretted else self.bursts.calm_s
         self._returned_s = None
 
     def _why(self, granted: bool, now_s: Instant) -> str:
         level, slope = trend(self._samples, now_s)
-        ahead = max(0.0, level + slope * SETTINGS.horizon_s)
+        horizon_s = self.bursts.horizon_s
+        ahead = min(1.0, max(0.0, level + slope * horizon_s))
         if granted:
-            return f"{ahead:.1%} of requests will be late in {SETTINGS.horizon_s:.0f} s, {LATE:.0%} may be"
+            return f"{ahead:.1%} of requests will be late in {horizon_s:.0f} s, {LATE:.0%} may be"
         return f"{max(0.0, level):.1%} of requests are late, calm for {self._calm_s:.0f} s"
 
 
@@ -234,7 +253,11 @@ def _elastic(draft: Draft) -> bool:
     spec, status = draft.before.spec, draft.status
     if spec.type is not WorkloadType.SERVING or status.phase is not Phase.RUNNING or status.leaving_s is not None:
         return False
-    return spec.slo.latency_p95_ms is not None and spec.replicas.max > spec.size and status.requests is not None
+    if status.incoming is not None:
+        # Its next home gets as many as it has now; whether that is enough is asked there.
+        return False
+    counted = status.requests is not None and status.requests_good is not None
+    return spec.slo.latency_p95_ms is not None and spec.replicas.max > spec.size and counted
 
 
 def _room(pool: VNodePool, spec: Workload) -> int:

@@ -8,7 +8,7 @@ under way is in the records, so the limits hold across restarts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -17,7 +17,8 @@ from dure.model.policy import Verb
 from dure.model.reason import Reason
 from dure.model.report import Observed, Report
 from dure.model.snapshot import digest
-from dure.model.units import HOUR_S, Instant, Seconds
+from dure.model.tariff import Tariff
+from dure.model.units import HOUR_S, Instant, Micros, Seconds
 from dure.model.workload import Phase, WorkloadType
 from dure.place.candidate import Cycle
 from dure.place.moves import best_move, movable, moves
@@ -29,6 +30,8 @@ from dure.plane.observe import Observer
 
 # Prices and grids are new every hour; a deadline on spot may come nearer in between.
 LOOK_S: Seconds = 600.0
+# A price that changes by more than this within an hour is a reason to look at once; a market may tremble.
+JUMP = 0.05
 # The next home of a serving has this long, beyond the boot of its node, to be ready.
 WARM_S: Seconds = 1800.0
 # A saving that has shrunk below this part of the threshold when the checkpoint comes is let go.
@@ -44,27 +47,30 @@ class Moving:
         self._plans: dict[str, Move] = {}
         self._begun: list[Instant] = []
         self._looked_s: Instant | None = None
+        self._tariffs: tuple[Tariff, ...] = ()
+        self._hour = -1
 
     def act(self, drafts: Sequence[Draft], reports: Sequence[Report], now_s: Instant) -> None:
         seen = {report.cluster: report for report in reports}
         for draft in drafts:
             if draft.status.incoming is not None:
                 self._follow(draft, seen, now_s)
+        jumped = self._jumped(now_s)
         due = self._looked_s is None or now_s - self._looked_s >= LOOK_S
-        if not (due or self._plans):
+        if not (due or jumped or self._plans):
             return
         running = [draft for draft in drafts if movable(draft.record)]
         settings = _settings(self._observer)
         if not running or settings is None or settings.moves_at_once <= 0:
             self._plans.clear()
             return
-        if due:
-            self._plan(running, drafts, reports, settings, now_s)
+        if due or jumped:
+            self._plan(running, drafts, reports, settings, now_s, jumped=jumped)
         self._begin(running, drafts, reports, settings, now_s)
 
     def _plan(
         self, running: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report], settings: PlaceSettings,
-        now_s: Instant,
+        now_s: Instant, *, jumped: bool,
     ) -> None:  # fmt: skip
         """What is worth it now; an earlier plan that waits for its checkpoint stands until then."""
         same_hour = self._looked_s is not None and now_s // HOUR_S == self._looked_s // HOUR_S
@@ -74,8 +80,19 @@ class Moving:
         room = self._room(drafts, settings, now_s) - len(self._plans)
         if room > 0:
             snapshot = self._observer.snapshot(now_s, [draft.record for draft in drafts], reports)
-            found = moves(snapshot, room, frozenset(self._plans), guard_only=same_hour)
+            found = moves(snapshot, room, frozenset(self._plans), guard_only=same_hour and not jumped)
             self._plans |= {move.workload: move for move in found}
+
+    def _jumped(self, now_s: Instant) -> bool:
+        """Whether a price is another than it was in this very hour; those of a new hour wait for the next look."""
+        tariffs, hour = self._observer.prices.fetch_tariffs(now_s), int(now_s // HOUR_S)
+        if hour == self._hour:
+            pairs = zip(self._tariffs, tariffs, strict=False) if tariffs != self._tariffs else ()
+            if not any(abs(new - old) > JUMP * old for one in pairs for old, new in _prices(*one, now_s)):
+                return False
+        jumped = hour == self._hour
+        self._tariffs, self._hour = tariffs, hour
+        return jumped
 
     def _begin(
         self, running: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report], settings: PlaceSettings,
@@ -128,6 +145,14 @@ class Moving:
             _switch(draft, there)
         elif now_s > max(incoming.start_s, incoming.decided_s) + WARM_S:
             draft.status = replace(status, incoming=None, message="its next home did not get warm")
+
+
+def _prices(before: Tariff, after: Tariff, now_s: Instant) -> Iterator[tuple[Micros, Micros]]:
+    """What the same pool cost then and costs now, for each way to pay for it."""
+    for capacity in after.capacities:
+        then, now = before.per_hour(capacity), after.per_hour(capacity)
+        if then is not None and now is not None:
+            yield then.at(now_s), now.at(now_s)
 
 
 def _settings(observer: Observer) -> PlaceSettings | None:

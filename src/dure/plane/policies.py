@@ -9,6 +9,7 @@ from dure.model.event import Event
 from dure.model.policy import Policy, Verb
 from dure.model.units import Instant
 from dure.place.settings import OWN, settings_of
+from dure.plane.burst_policy import bursts_of
 from dure.plane.deciding import own_policies
 from dure.ports import StorePort
 
@@ -20,6 +21,8 @@ def checked(policy: Policy) -> Policy:
             f"policy {policy.name}: goals are for the verb place, found {policy.verb}",
             remedy="Leave spec.goals out, or write verb: place.",
         )
+    if policy.verb is Verb.SCALE:
+        bursts_of(policy)
     if policy.verb is Verb.PLACE:
         settings_of(policy)
         if policy.algorithm.startswith(OWN) and policy.algorithm.removeprefix(OWN) not in own_policies():

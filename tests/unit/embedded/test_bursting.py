@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from dure.files import read_text
+from dure.model.accelerator import ShareMode
 from dure.model.catalogue import Catalogue
+from dure.model.cluster import VNodePool
 from dure.model.decision import JournalEntry, ScaleReplicas
+from dure.model.errors import InvalidInput
 from dure.model.fleet import Fleet
+from dure.model.policy import Policy, Verb
+from dure.model.tariff import Capacity
 from dure.model.units import DAY_S, HOUR_S
-from dure.model.workload import Phase, Workload, WorkloadRecord
+from dure.model.workload import Phase, Placement, Workload, WorkloadRecord, WorkloadStatus
+from dure.plane.apply import Draft
+from dure.plane.burst_policy import Bursts
+from dure.plane.bursting import Sight, _elastic, _Watch
+from dure.plane.policies import checked
 from tests.unit.embedded.test_world import Turner, batch
 
 
@@ -125,3 +136,103 @@ def test_no_more_is_granted_than_the_pool_has_free(small_fleet: Fleet, known: Ca
     assert max(one.after for one in steps(turner)) == 2, (
         "three of four devices are taken, the fourth has room for one"
     )
+
+
+def real(turner: Turner) -> None:
+    """The same clusters, as if somebody else ran them."""
+    turner.world.plane.bursting._embedded = set()
+
+
+def test_a_serving_of_a_real_cluster_is_scaled_only_when_a_policy_asks_for_it(
+    small_fleet: Fleet, known: Catalogue
+) -> None:
+    found = []
+    for asked in (False, True):
+        turner = Turner(small_fleet, known)
+        real(turner)
+        turner.store.write_policy(Policy("bursts", Verb.SCALE, settings={"realClusters": asked}))
+        turner.world.submit([service(4)])
+        turner.run(DAY_S / 2, step_s=60.0)
+        found.append(any(one.after > one.before for one in steps(turner)))
+    assert found == [False, True]
+
+
+def test_nobody_is_scaled_while_the_policy_is_paused(small_fleet: Fleet, known: Catalogue) -> None:
+    turner = Turner(small_fleet, known)
+    turner.store.write_policy(Policy("bursts", Verb.SCALE, paused=True))
+    turner.world.submit([service(4)])
+    turner.run(DAY_S / 2, step_s=60.0)
+    assert steps(turner) == []
+
+
+class Counted:
+    """One serving in a cluster with room, whose counters a test moves."""
+
+    def __init__(self, **rules: Any) -> None:
+        placement = Placement("detector", 1, "c", "t4", "t4", ShareMode.MPS, Capacity.OWNED, 1, 0.0)
+        status = WorkloadStatus(
+            Phase.RUNNING, placement=placement, generation=1, ready=1, requests=0, requests_good=0
+        )
+        self.draft = Draft(WorkloadRecord("u", service(4), status))
+        self.pool = VNodePool("c", "t4", "t4", Capacity.OWNED, devices=8, free_milli=8000)
+        self.watch = _Watch(0.0, Bursts(sample_s=10.0, window_s=60.0, horizon_s=20.0, calm_s=30.0, **rules))
+        self.now_s = 0.0
+        self.count(0, 0)
+
+    def count(self, asked: int, late: int) -> ScaleReplicas | None:
+        """What is decided after another sample with these."""
+        self.now_s += self.watch.bursts.sample_s
+        status = self.draft.status
+        requests, good = (status.requests or 0) + asked, (status.requests_good or 0) + asked - late
+        self.draft.status = replace(status, requests=requests, requests_good=good)
+        found = self.watch.decide(self.draft, self.pool, self.now_s, Sight())
+        if found is not None:
+            home = self.draft.status.placement
+            assert home is not None
+            self.draft.status = replace(
+                self.draft.status, placement=replace(home, replicas=found.after), ready=found.after
+            )
+        return found
+
+
+def test_replicas_go_back_when_nobody_asks_any_more() -> None:
+    """Silence is calm: without requests there is no late share, and it must not keep what was granted for ever."""
+    world = Counted()
+    granted = [found for _ in range(5) if (found := world.count(200, 100)) is not None]
+    assert granted[0].after > 1
+    given_back = [found for _ in range(400) if (found := world.count(0, 0)) is not None]
+    assert [one.before - one.after for one in given_back] == [1] * (granted[-1].after - 1)
+    assert given_back[-1].after == 1
+
+
+def test_a_few_late_answers_among_few_grant_nothing() -> None:
+    world = Counted()
+    assert [world.count(3, 3) for _ in range(200)] == [None] * 200
+
+
+def test_one_whose_answers_in_time_nobody_counts_is_left_alone() -> None:
+    """A histogram without a bound below the promise says how many came, not how many were good."""
+    world = Counted()
+    assert _elastic(world.draft)
+    world.draft.status = replace(world.draft.status, requests_good=None)
+    assert not _elastic(world.draft)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"sampleS": 0}, "more than 0"),
+        ({"sampleS": 60, "windowS": 100}, "do not fit"),
+        ({"leastSamples": 1}, "no trend"),
+        ({"realCluster": True}, "realClusters"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        checked(Policy("bursts", Verb.SCALE, settings=settings))
+    assert says in f"{error.value} {error.value.remedy}"
+
+
+def test_there_is_one_way_of_scaling() -> None:
+    with pytest.raises(InvalidInput, match="no way of scaling 'magic'"):
+        checked(Policy("bursts", Verb.SCALE, algorithm="magic"))

@@ -19,6 +19,7 @@ from dure.model.policy import Policy, Verb
 from dure.model.tariff import Tariff, Weekly
 from dure.model.units import HOUR_S, MICROS, Instant
 from dure.model.workload import Phase, Workload, WorkloadStatus
+from dure.plane.moving import Moving
 from tests.unit.embedded.test_world import START_S, Turner
 
 TWINS = """
@@ -159,6 +160,25 @@ def test_in_a_fleet_with_a_real_cluster_nobody_moves_unless_the_policy_asks_for_
     turner.store.write_policy(Policy("ours", Verb.PLACE, settings={"movesAtOnce": 2}))
     turner.run(2 * HOUR_S, step_s=60.0)
     assert home(turner, "long") == "west"
+
+
+def test_a_price_that_jumps_within_the_hour_is_looked_at_at_once_and_a_trembling_one_is_not(turner: Turner) -> None:
+    """Half an hour into an hour; the next look would be ten minutes away, and one at savings half an hour."""
+    turner.world.submit([service()])
+    turner.run(2.5 * HOUR_S, step_s=60.0)
+    moving = turner.world.plane.later[0]
+    assert isinstance(moving, Moving)
+    looks = []
+    planned = moving._plan
+    moving._plan = lambda *args, **more: (looks.append(more["jumped"]), planned(*args, **more))[1]  # type: ignore[method-assign]
+    market(turner).per_hour["east"] = 1040
+    turner.run(120.0, step_s=60.0)
+    assert True not in looks
+    market(turner).per_hour["east"] = 3000
+    turner.run(120.0, step_s=60.0)
+    assert looks.count(True) == 1
+    [move] = moves_of(turner, "chat")
+    assert move.placement.cluster == "west"
 
 
 def test_a_small_difference_moves_nobody(turner: Turner) -> None:
