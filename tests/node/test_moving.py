@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from dure.files.builtin import catalogue
 from dure.files.documents import read_files
 from dure.model.decision import Move, ScaleReplicas
-from dure.model.workload import Phase, Slo, Workload
+from dure.model.workload import Phase, Workload
 from lab.lab import Lab
 from tests.chaos.waiting import free_port
 from tests.kube.world import install_crds, until
@@ -45,7 +45,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 def ranker() -> Workload:
     [spec] = read_files([ROOT / "examples" / "serving" / "workload.yaml"], catalogue=catalogue()).workloads
-    return replace(spec, slo=replace(spec.slo or Slo(), latency_p95_ms=PROMISE_MS))
+    return replace(spec, slo=replace(spec.slo, latency_p95_ms=PROMISE_MS))
 
 
 def home(world: PlaneWorld) -> tuple[str, int, int]:

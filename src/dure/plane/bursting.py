@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from dure.model.cluster import VNodePool
 from dure.model.decision import JournalEntry, ScaleReplicas
+from dure.model.errors import InvalidInput
 from dure.model.policy import Verb
 from dure.model.report import Report
 from dure.model.units import Instant, Seconds
@@ -121,7 +122,11 @@ class Bursting:
     def _asked(self) -> bool:
         """Whether anybody bursts at all, by the newest version of the policy."""
         policy = next((one for one in self._observer.store.list_policies() if one.verb is Verb.SCALE), None)
-        self._bursts = bursts_of(policy) if policy is not None else Bursts()
+        try:
+            self._bursts = bursts_of(policy) if policy is not None else Bursts()
+        except InvalidInput:
+            # Kept before it was checked, or by a fleet file: the loop must not stand still for it.
+            self._bursts = Bursts()
         return policy is None or not policy.paused
 
     def _strictness(self, workload: str, now_s: Instant) -> float:

@@ -165,6 +165,14 @@ def test_nobody_is_scaled_while_the_policy_is_paused(small_fleet: Fleet, known: 
     assert steps(turner) == []
 
 
+def test_a_policy_that_was_kept_unchecked_counts_as_none(small_fleet: Fleet, known: Catalogue) -> None:
+    turner = Turner(small_fleet, known)
+    turner.store.write_policy(Policy("old", Verb.SCALE, settings={"target": 0.7}))
+    turner.world.submit([service(4)])
+    turner.run(DAY_S / 2, step_s=60.0)
+    assert any(one.after > one.before for one in steps(turner))
+
+
 class Counted:
     """One serving in a cluster with room, whose counters a test moves."""
 

@@ -162,15 +162,22 @@ def test_in_a_fleet_with_a_real_cluster_nobody_moves_unless_the_policy_asks_for_
     assert home(turner, "long") == "west"
 
 
-def test_a_price_that_jumps_within_the_hour_is_looked_at_at_once_and_a_trembling_one_is_not(turner: Turner) -> None:
+def test_a_price_that_jumps_within_the_hour_is_looked_at_at_once_and_a_trembling_one_is_not(
+    turner: Turner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Half an hour into an hour; the next look would be ten minutes away, and one at savings half an hour."""
     turner.world.submit([service()])
     turner.run(2.5 * HOUR_S, step_s=60.0)
     moving = turner.world.plane.later[0]
     assert isinstance(moving, Moving)
-    looks = []
+    looks: list[bool] = []
     planned = moving._plan
-    moving._plan = lambda *args, **more: (looks.append(more["jumped"]), planned(*args, **more))[1]  # type: ignore[method-assign]
+
+    def plan(*args: Any, jumped: bool) -> None:
+        looks.append(jumped)
+        planned(*args, jumped=jumped)
+
+    monkeypatch.setattr(moving, "_plan", plan)
     market(turner).per_hour["east"] = 1040
     turner.run(120.0, step_s=60.0)
     assert True not in looks
