@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dure.model.accelerator import ShareMode
@@ -149,6 +151,19 @@ def test_the_saving_is_the_bill_of_staying_less_that_of_going() -> None:
     load_h = world(running()).catalogue.load_s("") / 3600
     expected = hours * 2000 - hours * 1000 - (half_a_checkpoint_h + load_h) * 1000
     assert move.saving == pytest.approx(expected * 1_000_000, rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(100, 5000), st.integers(100, 5000), st.integers(1, 100))
+def test_no_move_costs_more_than_it_saves_by_its_own_forecast(here: int, there: int, hours: int) -> None:
+    job = running(duration_s=hours * HOUR_S)
+    moved_h = 300.0 / 3600 + world(job).catalogue.load_s("") / 3600
+    staying, going = hours * here, (hours + moved_h) * there
+    for move in found(job, here=here, there=there):
+        assert move.saving == pytest.approx((staying - going) * 1_000_000, rel=1e-6)
+        assert move.saving >= PlaceSettings().move_threshold * staying * 1_000_000 * (1 - 1e-6)
+    if going < 0.5 * staying:
+        assert found(job, here=here, there=there), "half the bill is worth a move"
 
 
 def risky(deadline_h: float, reclaim: float = 0.5) -> Snapshot:
