@@ -26,6 +26,9 @@ def choose(job: Candidate, situation: Situation, settings: Settings | None = Non
     rule = settings or Settings()
     offers = tuple(offer(job, one, situation) for one in job.alternatives)
     finishes = [_counted(job, *pair, situation) for pair in zip(job.alternatives, offers, strict=True)]
+    if min(finishes) == NEVER:
+        # Nowhere else can hold it, so it need not leave room for others.
+        finishes = [NEVER if one.finish_s is None else one.finish_s for one in offers]
     home = finishes[0]
     best = min(range(len(offers)), key=lambda index: (finishes[index], index))
     if finishes[best] == NEVER:
@@ -40,8 +43,12 @@ def choose(job: Candidate, situation: Situation, settings: Settings | None = Non
 
 
 def _counted(job: Candidate, one: Alternative, found: Offer, situation: Situation) -> Instant:
-    """The end to compare; a guest has to be done early enough for those who name that queue."""
-    return NEVER if found.finish_s is None else found.finish_s + situation.lanes[one.lane].kept_s(job)
+    """The end to compare; a guest has to be done early enough for those who name that queue, and to leave room."""
+    if found.finish_s is None:
+        return NEVER
+    lane = situation.lanes[one.lane]
+    room = lane.has_room(job, len(lane.running) + len(lane.waiting) + 1, situation.now_s)
+    return found.finish_s + lane.kept_s(job) if room else NEVER
 
 
 def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:

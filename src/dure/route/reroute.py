@@ -202,11 +202,17 @@ class _Search:
         queues = self._changed(change)
         self._effort -= sum(map(len, queues.values()))
         done = {name: self._backlog.done_s(name, jobs) for name, jobs in queues.items()}
-        lanes = self._backlog.lanes
-        if any(done[to.lane] + lanes[to.lane].kept_s(job) > self._limit_s + EPSILON_S for job, to in change):
+        if not all(self._welcome(job, to, len(queues[to.lane]), done[to.lane]) for job, to in change):
             return self.goal
         away = sum((to.lane != job.home.lane) - (self._at[job.name].lane != job.home.lane) for job, to in change)
         return self._goal(done, self.goal.moves + away)
+
+    def _welcome(self, job: Candidate, to: Alternative, waiting: int, done_s: Instant) -> bool:
+        """It delays no end that is known, and a guest leaves time and room for those who name that queue."""
+        lane = self._backlog.lanes[to.lane]
+        if done_s + lane.kept_s(job) > self._limit_s + EPSILON_S:
+            return False
+        return lane.has_room(job, len(lane.running) + waiting, self._backlog.now_s)
 
     def _goal(self, done: Mapping[str, Instant], moves: int) -> Goal:
         ends = [done.get(name, until) for name, until in self._done.items()]

@@ -97,8 +97,20 @@ class Lane(msgspec.Struct, frozen=True):
 
     def kept_s(self, job: Candidate) -> Seconds:
         """Time that a guest has to leave here for those who name this queue: as much again as came of them lately."""
-        guest = self.stayed is not None and job.origin and job.origin != self.name
-        return self.stayed.work_s if self.stayed is not None and guest else 0.0
+        return self.stayed.work_s if self.stayed is not None and self._guest(job) else 0.0
+
+    def has_room(self, job: Candidate, standing: int, now_s: Instant) -> bool:
+        """With so many here, itself among them, a guest leaves as many slots free as those hold who name this queue.
+
+        They may run long: one that finds all slots taken by guests would wait for a whole run of theirs.
+        """
+        if self.stayed is None or not self._guest(job):
+            return True
+        kept = self.stayed.busy(now_s)
+        return not kept or standing + kept <= len(self.stayed.free_s)
+
+    def _guest(self, job: Candidate) -> bool:
+        return bool(job.origin) and job.origin != self.name
 
 
 class Figures(msgspec.Struct, frozen=True):

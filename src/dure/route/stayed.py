@@ -34,6 +34,10 @@ class Stayed(msgspec.Struct, frozen=True):
         work_s = (0.0 if anew else self.work_s) + run_s / len(self.free_s)
         return Stayed(tuple(later), now_s if anew else self.since_s, work_s)
 
+    def busy(self, now_s: Instant) -> int:
+        """How many slots would be held by those who name this queue."""
+        return len(self.free_s) - bisect.bisect_right(self.free_s, now_s)
+
     def behind_s(self, free_s: Sequence[Instant], now_s: Instant, share: float) -> Seconds:
         """By how much slots that are free at these times fall behind, beyond this share of the time it all takes."""
         spare = share * max(0.0, self.free_s[-1] - self.since_s)

@@ -106,6 +106,16 @@ def test_a_guest_moves_only_where_those_who_name_the_queue_keep_their_time() -> 
     assert plan(guests, replace(seen, lanes={**seen.lanes, "cpu": busy})).moves == ()  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("held", "most"), [(1, 5), (2, 4), (6, 0)])
+def test_guests_leave_as_many_slots_free_as_those_hold_who_name_the_queue(held: int, most: int) -> None:
+    seen, jobs = with_light(16)
+    guests = tuple(replace(job, origin="gpu") for job in jobs)  # type: ignore[type-var]
+    free_s = (100.0,) * (6 - held) + (101.0,) * held
+    kept = replace(seen.lanes["cpu"], stayed=Stayed(free_s, 100.0))
+    moved = len(plan(guests, replace(seen, lanes={**seen.lanes, "cpu": kept})).moves)  # type: ignore[arg-type]
+    assert moved == most
+
+
 def test_one_queue_that_falls_behind_is_enough_to_keep_the_order() -> None:
     def lane(name: str, stayed: Stayed) -> Lane:
         waiting = tuple(

@@ -41,6 +41,17 @@ def test_earliest_finish_is_within_three_percent_of_the_optimum(mix: Mix, best: 
     assert reached <= 1.03 * found.makespan_s
 
 
+@pytest.mark.parametrize("turnaround_s", [0.0, 2.3, 4.0, 4.5])
+def test_no_rule_that_is_never_behind_staying_ends_uniform_sooner(turnaround_s: float) -> None:
+    # Before second 12 a job on the CPU would end after everybody who is known had ended at home. From then on either
+    # a slot of the CPU serves two, or the GPUs serve 24, three of them four long jobs and two short ones.
+    twice = 12.0 + 2 * (90.0 + turnaround_s)
+    once = 2.0 + 4 * (30.0 + turnaround_s) + 2 * (26.0 + turnaround_s)
+    reached = play(uniform(), dynamic=True, laws=Laws(turnaround_s=turnaround_s))
+    assert min(stay.started_s for stay in reached.stays if stay.queue == "cpu") == pytest.approx(12.0)
+    assert reached.makespan_s == pytest.approx(min(twice, once))
+
+
 @pytest.mark.parametrize("slowdown", [1.0, 1.6])
 def test_random_mixes_are_never_worse_than_a_fixed_queue(slowdown: float) -> None:
     for seed in range(12):
