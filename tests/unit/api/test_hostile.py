@@ -112,12 +112,15 @@ def test_who_says_in_two_ways_how_long_a_request_is_gets_one_refusal_and_no_more
 )
 def test_what_is_neither_head_nor_body_is_refused_once_it_is_too_long(server: Server, rest: bytes) -> None:
     """The server closes by itself: nobody has told it that nothing more comes."""
+    heard = b""
     with socket.create_connection((server.address.host, server.address.port), PATIENCE_S) as line:
         with contextlib.suppress(ConnectionError):
             line.sendall(request("POST /v1/plan HTTP/1.1", rest))
         with contextlib.suppress(ConnectionError):
-            while line.recv(65536):
-                pass
+            while chunk := line.recv(65536):
+                heard += chunk
+    # A connection that is closed while its other end still sends may lose the answer.
+    assert heard == b"" or heard.startswith(b"HTTP/1.1 4")
 
 
 def test_what_follows_a_body_says_nothing_about_who_asks(server: Server) -> None:
