@@ -108,7 +108,7 @@ class Gate:
     def _within_limits(self, scope: Scope) -> Who | problems.Problem:
         """Who it is, if they have not asked too much lately, nor guessed at secrets too often."""
         if _ambiguous(scope):
-            return problems.of_status(400, "the request says in two ways how long it is")
+            return problems.of_status(400, "the request says in two ways how long it is, or for whom")
         address = (scope.get("client") or ("",))[0]
         wait_s = self._wrong.empty(address)
         if wait_s:
@@ -227,9 +227,10 @@ def _has_secret(scope: Scope) -> bool:
 
 
 def _ambiguous(scope: Scope) -> bool:
-    """A proxy in front may go by the length where this server goes by the chunks, and see other requests than it."""
-    names = {name for name, _ in scope["headers"]}
-    return b"content-length" in names and b"transfer-encoding" in names
+    """A proxy in front may go by the length where this server goes by the chunks, and see other requests than it; or
+    by the other of two names."""
+    names = [name for name, _ in scope["headers"]]
+    return (b"content-length" in names and b"transfer-encoding" in names) or names.count(b"host") > 1
 
 
 def _length(scope: Scope) -> int:

@@ -17,6 +17,7 @@ import uvicorn
 
 from dure.adapters.shapes import settle
 from dure.api.app import App
+from dure.api.wire import Wire
 from dure.model.errors import Permanent, Temporary
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ class Server:
             server_header=False,
             lifespan="on",
             ws="none",
+            http=Wire,
             timeout_graceful_shutdown=GRACE_S,
-            h11_max_incomplete_event_size=64 * 1024,
         )
         hosts = [address.host, *names]
         if certificates is not None:

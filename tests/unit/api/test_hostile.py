@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -79,6 +80,8 @@ SMUGGLED = {
     "a nul in a header": b"X-A: \x00\r\n\r\n",
     "a bare return": b"X-A: a\rX-B: b\r\n\r\n",
     "no end": b"X-A: " + b"a" * 100_000,
+    "trailers without end": b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"X-A: b\r\n" * 20_000,
+    "a chunk with much beside its length": b"Transfer-Encoding: chunked\r\n\r\n1;" + b"a" * 100_000,
     "a chunk that lies": b"Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\nx\r\n",
 }
 
@@ -95,6 +98,36 @@ def test_who_says_in_two_ways_how_long_a_request_is_gets_one_refusal_and_no_more
     answer = said(server, request("GET /healthz HTTP/1.1", SMUGGLED["length and chunks"]))
     assert answer.startswith(b"HTTP/1.1 400")
     assert answer.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"X-A: " + b"a" * 300_000,
+        b"X-A: a\r\n" * 30_000,
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"X-A: a\r\n" * 30_000,
+        b"Transfer-Encoding: chunked\r\n\r\n1;" + b"a" * 300_000,
+    ],
+    ids=["one header", "many headers", "trailers", "beside a chunk"],
+)
+def test_what_is_neither_head_nor_body_is_refused_once_it_is_too_long(server: Server, rest: bytes) -> None:
+    """The server closes by itself: nobody has told it that nothing more comes."""
+    heard = b""
+    with socket.create_connection((server.address.host, server.address.port), PATIENCE_S) as line:
+        with contextlib.suppress(ConnectionError):
+            line.sendall(request("POST /v1/plan HTTP/1.1", rest))
+        with contextlib.suppress(ConnectionError):
+            while chunk := line.recv(65536):
+                heard += chunk
+    # A connection that is closed while its other end still sends may lose the answer.
+    assert heard == b"" or heard.startswith(b"HTTP/1.1 4")
+
+
+def test_what_follows_a_body_says_nothing_about_who_asks(server: Server) -> None:
+    """A proxy that takes headers away that only it may set lets trailers through."""
+    asked = "POST /v1/plan HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    trailer = f"0\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+    assert said(server, f"{asked}{trailer}".encode()).startswith(b"HTTP/1.1 401")
 
 
 @pytest.mark.parametrize("host", ["", "Host: a\r\nHost: 127.0.0.1\r\n", "Host: 127.0.0.1\r\nHost: evil.example\r\n"])
