@@ -37,6 +37,8 @@ class Server:
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,
             ws="none",
+            # By name, so that how strictly requests are read does not depend on what is installed.
+            http="h11",
         )
         self._server = _Server(config)
         self._thread: threading.Thread | None = None
