@@ -91,41 +91,6 @@ async def test_a_store_that_takes_nothing_says_so_to_each_and_is_asked_again_by_
     assert (await intake.submit(wish("a"))).name == "a"
 
 
-class Rests:
-    """Takes no time, and remembers how often somebody was to wait."""
-
-    def __init__(self) -> None:
-        self.asked: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        self.asked.append(seconds)
-        await asyncio.sleep(0)
-
-
-async def test_who_comes_alone_time_after_time_never_waits_for_company() -> None:
-    world, rests = SlowWorld(), Rests()
-    world.may_write.release(9)
-    intake = Intake(world, rests)
-    for number in range(9):
-        await intake.submit(wish(f"n-{number}"))
-    assert world.groups == [1] * 9
-    assert not rests.asked
-
-
-async def test_groups_of_several_keep_apart_until_somebody_is_alone_again() -> None:
-    world, rests = SlowWorld(), Rests()
-    intake = Intake(world, rests, apart_s=3600.0)
-    tasks = await gathered(world, intake, ["a", "b", "c"])
-    world.may_write.release(5)
-    await asyncio.gather(*tasks)
-    assert len(rests.asked) == 1
-    await intake.submit(wish("d"))
-    assert len(rests.asked) == 2
-    await intake.submit(wish("e"))
-    assert len(rests.asked) == 2
-    assert world.groups == [1, 2, 1, 1]
-
-
 @pytest.mark.parametrize("count", [1, 7])
 async def test_an_intake_at_rest_has_nothing_running(count: int) -> None:
     world = SlowWorld()
