@@ -9,8 +9,8 @@ import gc
 _SELDOM = (50_000, 20, 50)
 
 
-def collect_seldom() -> None:
+def collect_seldom(thresholds: tuple[int, int, int] = _SELDOM) -> None:
     """What is there now stays: it is not searched again, and what comes is searched seldom."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_SELDOM)
+    gc.set_threshold(*thresholds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -12,6 +11,7 @@ from typing import Any
 
 import click
 
+from dure.cli.garbage import collect_seldom
 from dure.cli.output import moment, output_options, print_data, print_table
 from dure.files.params import KUBE_NAME, NOT_NEGATIVE, OBJECT_NAME, URL
 from dure.model.errors import InvalidInput, NotAllowed, NotFound, Temporary
@@ -118,10 +118,9 @@ def _make_ready() -> None:
     A hundred thousand Workloads that were read at the start need not be searched for garbage again and again, and a
     thread that plans moves hands over after half a millisecond instead of five.
     """
-    gc.collect()
-    gc.freeze()
-    # What lives on is remembered jobs, never circles of garbage: looking through all of it is rarely worth a pause.
-    gc.set_threshold(2_000, 10, 1_000)
+    # Short looks at what is new; what lives on is remembered jobs, and looking through all of it is hardly ever worth
+    # a pause.
+    collect_seldom((2_000, 10, 1_000))
     sys.setswitchinterval(0.0005)
 
 

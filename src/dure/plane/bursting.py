@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from dure.model.cluster import VNodePool
 from dure.model.decision import JournalEntry, ScaleReplicas
 from dure.model.errors import InvalidInput
-from dure.model.policy import Verb
+from dure.model.policy import Policy, Verb
 from dure.model.report import Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, Workload, WorkloadStatus, WorkloadType
@@ -86,9 +86,11 @@ class Bursting:
         self._told: tuple[Risk, ...] = ()
         self._told_s: Instant = -math.inf
 
-    def act(self, drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant) -> None:
+    def act(
+        self, drafts: Iterable[Draft], reports: Sequence[Report], policies: Iterable[Policy], now_s: Instant
+    ) -> None:
         """Change the drafts of those that need another size; what ran so far is billed before that."""
-        found = self._look(drafts, reports, now_s)
+        found = self._look(drafts, reports, now_s) if self._asked(policies) else []
         self._tell(now_s)
         if found:
             billed([draft for draft, _ in found], self._observer.snapshot(now_s, (), reports), every_s=0.0)
@@ -98,15 +100,14 @@ class Bursting:
     def _look(
         self, drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant
     ) -> list[tuple[Draft, ScaleReplicas]]:
-        elastic = [draft for draft in drafts if _elastic(draft)]
         pools = {(pool.cluster, pool.name): pool for report in reports for pool in report.pools}
         seen, self._watched = self._watched, {}
-        if not elastic or not self._asked():
-            return []
         found = []
-        for draft in elastic:
+        for draft in drafts:
             home = draft.status.placement
             if home is None or not (self._bursts.real_clusters or home.cluster in self._embedded):
+                continue
+            if not _elastic(draft):
                 continue
             known = seen.get(draft.before.uid)
             # Points that were taken by other rules say nothing under these.
@@ -119,15 +120,18 @@ class Bursting:
                 found.append((draft, decision))
         return found
 
-    def _asked(self) -> bool:
-        """Whether anybody bursts at all, by the newest version of the policy."""
-        policy = next((one for one in self._observer.store.list_policies() if one.verb is Verb.SCALE), None)
+    def _asked(self, policies: Iterable[Policy]) -> bool:
+        """Whether anybody bursts at all; those that were watched until then are forgotten."""
+        policy = next((one for one in policies if one.verb is Verb.SCALE), None)
+        if policy is not None and policy.paused:
+            self._watched = {}
+            return False
         try:
             self._bursts = bursts_of(policy) if policy is not None else Bursts()
         except InvalidInput:
             # Kept before it was checked, or by a fleet file: the loop must not stand still for it.
             self._bursts = Bursts()
-        return policy is None or not policy.paused
+        return True
 
     def _strictness(self, workload: str, now_s: Instant) -> float:
         """From what people said: a target that was tightened by a fifth is as a load that is a quarter higher."""

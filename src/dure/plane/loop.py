@@ -67,7 +67,8 @@ class Plane:
                 decisions = self.decide(snapshot)
                 self.beside.compare(snapshot, decisions)
                 decided(drafts, decisions, digest(snapshot), now_s)
-        self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, now_s)
+        _, policies, _ = seen.rules
+        self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, policies, now_s)
         for each in self.later:
             each.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
