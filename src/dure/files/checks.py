@@ -11,11 +11,14 @@ from dure.files.known import Known
 from dure.files.reading import Reading
 from dure.files.workload_checks import check_workload
 from dure.model.accelerator import AcceleratorProfile
+from dure.model.errors import InvalidInput
 from dure.model.fleet import ClusterSpec, Connect, Fleet, PoolSpec
 from dure.model.policy import Policy, Verb
 from dure.model.tariff import Capacity
 from dure.model.tenant import Tenant
 from dure.model.workload import Workload
+from dure.place.settings import settings_of
+from dure.scale.bursts import bursts_of
 
 
 def check(made: Fleet | Workload | Tenant | Policy, known: Known, into: Reading) -> None:
@@ -27,8 +30,7 @@ def check(made: Fleet | Workload | Tenant | Policy, known: Known, into: Reading)
         case Tenant():
             _check_quota(made, "spec.quota", known, into)
         case Policy():
-            if made.goals and made.verb is not Verb.PLACE:
-                into.at("spec.goals", f"are for the verb place, this policy is for {made.verb}")
+            _check_policy(made, "spec", into)
 
 
 def _check_fleet(fleet: Fleet, known: Known, into: Reading) -> None:
@@ -41,6 +43,8 @@ def _check_fleet(fleet: Fleet, known: Known, into: Reading) -> None:
         _check_cluster(cluster, f"spec.clusters[{index}]", fleet, known, into)
     for index, tenant in enumerate(fleet.tenants):
         _check_quota(tenant, f"spec.tenants[{index}].quota", known, into)
+    for index, policy in enumerate(fleet.policies):
+        _check_policy(policy, f"spec.policies[{index}]", into)
     _check_quota_sums(fleet, into)
 
 
@@ -95,6 +99,20 @@ def _check_price(pool: PoolSpec, fleet: Fleet, path: str, into: Reading) -> None
         into.at(f"{path}.reclaim", "is for spot, but there is no spot price", warn=True)
     if pool.capacity is Capacity.SPOT and not tariff.reclaim_per_hour:
         into.at(path, "spot without 'reclaim' counts as never reclaimed", warn=True)
+
+
+def _check_policy(policy: Policy, path: str, into: Reading) -> None:
+    """Whether its verb takes these settings. One of the user's own package is known only where that is installed."""
+    if policy.goals and policy.verb is not Verb.PLACE:
+        into.at(f"{path}.goals", f"are for the verb place, this policy is for {policy.verb}")
+        return
+    try:
+        if policy.verb is Verb.PLACE:
+            settings_of(policy)
+        elif policy.verb is Verb.SCALE:
+            bursts_of(policy)
+    except InvalidInput as error:
+        into.at(path, error.message, error.remedy)
 
 
 def _check_quota(tenant: Tenant, path: str, known: Known, into: Reading) -> None:

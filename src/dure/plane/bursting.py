@@ -4,7 +4,7 @@ Called by the loop in every cycle; `pack.burst` decides. Clusters tell how many 
 answered in time, not how long each took, so the trend is that of the late share against the twentieth that a p95
 target allows. What is foreseen (`watch.risk`) comes first: when the load that is coming would break the promise,
 replicas are granted while all is still well, and none is given back that would be missed within the horizon. In
-real clusters only where a policy asks for it (`burst_policy`): they may have an autoscaler of their own, and two
+real clusters only where a policy asks for it (`scale.bursts`): they may have an autoscaler of their own, and two
 would fight. What is granted is in the record (its replicas beyond the smallest number), so a restart loses no more
 than a trend.
 """
@@ -25,14 +25,14 @@ from dure.model.policy import Policy, Verb
 from dure.model.report import Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, Workload, WorkloadStatus, WorkloadType
-from dure.pack.burst import BurstState, LatencySample, burst, trend
+from dure.pack.burst import BurstSettings, BurstState, LatencySample, burst, trend
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
-from dure.plane.burst_policy import Bursts, bursts_of
 from dure.plane.observe import Observer
 from dure.ports import StorePort
+from dure.scale.bursts import Bursts, bursts_of
 from dure.share.feedback import Said, target_ms
-from dure.watch.risk import Foreseen, RiskBook
+from dure.watch.risk import Foreseen, RiskBook, RiskSettings
 
 # What a p95 target allows to be late.
 LATE = 0.05
@@ -129,7 +129,7 @@ class Bursting:
         try:
             self._bursts = bursts_of(policy) if policy is not None else Bursts()
         except InvalidInput:
-            # Kept before it was checked, or by a fleet file: the loop must not stand still for it.
+            # Kept by an earlier version that did not check: the loop must not stand still for it.
             self._bursts = Bursts()
         return True
 
@@ -169,7 +169,7 @@ class _Watch:
         self._samples: list[LatencySample] = []
         self._calm_s = bursts.calm_s
         self._returned_s: Instant | None = None
-        self._book = RiskBook(bursts.risk)
+        self._book = RiskBook(_risk(bursts))
         self.risk: Risk | None = None
 
     def decide(self, draft: Draft, pool: VNodePool | None, now_s: Instant, sight: Sight) -> ScaleReplicas | None:
@@ -188,7 +188,7 @@ class _Watch:
         foresees = sight.foresees and self.bursts.foresee
         if foresees and foreseen is not None and foreseen.risk >= RISKY and free > 0:
             return self._ahead(foreseen, spec.name, home.replicas, free, now_s, sight)
-        settings = replace(self.bursts.trend, calm_s=self._calm_s)
+        settings = _trend(self.bursts, self._calm_s)
         after = burst(BurstState(extra, self._since_s), self._samples, now_s, LATE, free, settings)
         if foresees and after.extra < extra and self._missed(home.replicas - 1, now_s, sight):
             return None
@@ -255,6 +255,20 @@ class _Watch:
         if granted:
             return f"{ahead:.1%} of requests will be late in {horizon_s:.0f} s, {LATE:.0%} may be"
         return f"{max(0.0, level):.1%} of requests are late, calm for {self._calm_s:.0f} s"
+
+
+def _trend(bursts: Bursts, calm_s: Seconds) -> BurstSettings:
+    return BurstSettings(
+        window_s=bursts.window_s,
+        horizon_s=bursts.horizon_s,
+        least_samples=bursts.least_samples,
+        calm_s=calm_s,
+        most_at_once=bursts.most_at_once,
+    )
+
+
+def _risk(bursts: Bursts) -> RiskSettings:
+    return RiskSettings(horizon_s=bursts.horizon_s, span_s=3 * bursts.horizon_s, trend_s=1.5 * bursts.window_s)
 
 
 def _elastic(draft: Draft) -> bool:

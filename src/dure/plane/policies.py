@@ -9,9 +9,9 @@ from dure.model.event import Event
 from dure.model.policy import Policy, Verb
 from dure.model.units import Instant
 from dure.place.settings import OWN, settings_of
-from dure.plane.burst_policy import bursts_of
 from dure.plane.deciding import own_policies
 from dure.ports import StorePort
+from dure.scale.bursts import bursts_of
 
 
 def checked(policy: Policy) -> Policy:

@@ -20,9 +20,9 @@ from dure.model.tariff import Capacity
 from dure.model.units import DAY_S, HOUR_S
 from dure.model.workload import Phase, Placement, Workload, WorkloadRecord, WorkloadStatus
 from dure.plane.apply import Draft
-from dure.plane.burst_policy import Bursts
 from dure.plane.bursting import Sight, _elastic, _Watch
 from dure.plane.policies import checked
+from dure.scale.bursts import Bursts
 from tests.unit.embedded.test_world import Turner, batch
 
 

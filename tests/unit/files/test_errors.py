@@ -296,3 +296,33 @@ def test_a_request_body_gets_the_same_checks() -> None:
 def test_a_request_body_that_is_no_workload_is_refused(body: object) -> None:
     with pytest.raises(InvalidFile):
         parse_workload_json(body)
+
+
+POLICY = """\
+apiVersion: dure.dev/v1alpha1
+kind: Policy
+metadata: {{name: p}}
+spec: {{{spec}}}
+"""
+WRONG_POLICIES = [
+    ("verb: place, settings: {moveTreshold: 0.2}", "Did you mean 'moveThreshold'?"),
+    ("verb: place, settings: {horizonH: soon}", "horizon_h"),
+    ("verb: scale, settings: {windowS: 60}", "do not fit into a window of 60 s"),
+    ("verb: scale, settings: {calmS: 0}", "calm s must be more than 0"),
+    ("verb: scale, algorithm: hpa", "no way of scaling 'hpa'"),
+    ("verb: scale, goals: [{spot: false}]", "are for the verb place, this policy is for scale"),
+]
+
+
+@pytest.mark.parametrize(("spec", "said"), WRONG_POLICIES)
+def test_settings_of_a_policy_are_checked_where_its_file_is_read(spec: str, said: str) -> None:
+    found = only(POLICY.format(spec=spec))
+    assert found.startswith("f.yaml:4:")
+    assert said in found
+
+
+@pytest.mark.parametrize(("spec", "said"), WRONG_POLICIES)
+def test_settings_of_a_fleets_own_policies_are_checked_with_it(spec: str, said: str) -> None:
+    found = only(FLEET + f"  policies:\n    - {{name: good, verb: place}}\n    - {{name: p, {spec}}}\n")
+    assert "spec.policies[1]" in found
+    assert said in found

@@ -1,7 +1,8 @@
 """What a Policy of verb `scale` may set: when a serving is granted replicas, and when it gives them back.
 
-`bursting` reads it in every cycle, `policies` before it is kept. Servings in real clusters are scaled only where
-`realClusters: true` asks for it: whoever has another autoscaler there would see the two fight.
+Read by `plane.bursting` in every cycle, and checked by `files` and by the plane before it is kept. Servings in real
+clusters are scaled only where `realClusters: true` asks for it: whoever has another autoscaler there would see the
+two fight.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ from dure.model.errors import InvalidInput
 from dure.model.policy import Policy
 from dure.model.settings import settings_as
 from dure.model.units import Seconds
-from dure.pack.burst import BurstSettings
-from dure.watch.risk import RiskSettings
 
 
 class Bursts(msgspec.Struct, frozen=True):
@@ -40,20 +39,6 @@ class Bursts(msgspec.Struct, frozen=True):
         """After this long too few requests are a point too, as nobody is late where nobody asks: enough of them to
         make a trend fit into the window."""
         return max(self.sample_s, self.window_s / (self.least_samples + 1))
-
-    @property
-    def trend(self) -> BurstSettings:
-        return BurstSettings(
-            window_s=self.window_s,
-            horizon_s=self.horizon_s,
-            least_samples=self.least_samples,
-            calm_s=self.calm_s,
-            most_at_once=self.most_at_once,
-        )
-
-    @property
-    def risk(self) -> RiskSettings:
-        return RiskSettings(horizon_s=self.horizon_s, span_s=3 * self.horizon_s, trend_s=1.5 * self.window_s)
 
 
 def bursts_of(policy: Policy) -> Bursts:
