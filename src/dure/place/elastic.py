@@ -15,10 +15,13 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from dure.model.units import Seconds
 from dure.place.instance import Floats
 
 _ROUNDS = 60
 _NOTHING = -1
+# Of a job that has hardly begun, or did nothing but restart, at least this much of its time counts as work.
+_LEAST_WORK = 0.05
 Whole = npt.NDArray[np.int64]
 
 
@@ -36,6 +39,18 @@ class Wish(msgspec.Struct, frozen=True):
     choices: tuple[Choice, ...]
     weight: float = 1.0
     least: int = _NOTHING
+
+
+def disturbed_s(seconds: Seconds, restart_s: Seconds, age_s: Seconds, restarts: int) -> Seconds:
+    """Until a running job is done that would take `seconds` with another choice, to which it has to restart.
+
+    One restart invites the next: they are taken to go on as often as they came while it ran, this one among them
+    (the restart factor of Sia, SOSP'23), so that who was moved often or has just begun is left alone.
+    """
+    if restart_s <= 0:
+        return seconds
+    work = (age_s - restarts * restart_s) / (age_s + restart_s)
+    return restart_s + seconds / max(work, _LEAST_WORK)
 
 
 def shares(wishes: Sequence[Wish], capacity: Sequence[int], fairness: float = 0.5) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from dure.model.report import Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, SpeedUp, WorkloadType
 from dure.place.bill import run_time
-from dure.place.elastic import Choice, Wish, shares
+from dure.place.elastic import Choice, Wish, disturbed_s, shares
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
 from dure.plane.observe import Observer
@@ -40,7 +40,7 @@ class Stretching:
             return
         if self._looked_s is None or now_s - self._looked_s >= LOOK_S:
             self._looked_s = now_s
-            self._plans = self._planned(elastic, drafts, reports)
+            self._plans = self._planned(elastic, drafts, reports, now_s)
         ready = [
             draft
             for draft in elastic
@@ -59,7 +59,7 @@ class Stretching:
         return runs and status.placement is not None and status.placement.cluster in self._clusters
 
     def _planned(
-        self, elastic: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report]
+        self, elastic: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report], now_s: Instant
     ) -> dict[str, int]:
         pools = {(pool.cluster, pool.name): pool for report in reports for pool in report.pools}
         wanted = {one.name for draft in drafts if draft.status.phase.waits for one in draft.before.spec.classes}
@@ -67,16 +67,16 @@ class Stretching:
         for key, pool in pools.items():
             here = [draft for draft in elastic if _where(draft) == key]
             if here:
-                plans |= self._shared(here, pool, contested=pool.class_name in wanted)
+                plans |= self._shared(here, pool, contested=pool.class_name in wanted, now_s=now_s)
         return plans
 
-    def _shared(self, here: Sequence[Draft], pool: VNodePool, *, contested: bool) -> dict[str, int]:
+    def _shared(self, here: Sequence[Draft], pool: VNodePool, *, contested: bool, now_s: Instant) -> dict[str, int]:
         """Another size for those of one pool that should have one. While others wait, nothing free is used."""
         held = sum(_devices(draft, _size(draft)) for draft in here)
         free = 0 if contested else sum(pool.free_whole)
         sizes = [_sizes(draft) for draft in here]
         wishes = [
-            Wish(tuple(self._choice(draft, step) for step in steps), least=0)
+            Wish(tuple(self._choice(draft, step, now_s) for step in steps), least=0)
             for draft, steps in zip(here, sizes, strict=True)
         ]
         chosen = shares(wishes, [held + free])
@@ -86,10 +86,15 @@ class Stretching:
             if at >= 0 and steps[at].replicas != _size(draft)
         }
 
-    def _choice(self, draft: Draft, step: SpeedUp) -> Choice:
+    def _choice(self, draft: Draft, step: SpeedUp, now_s: Instant) -> Choice:
         """A size that is another costs a start from the checkpoint."""
-        again_s = self._observer.catalogue.load_s(draft.before.spec.model) if step.replicas != _size(draft) else 0.0
-        return Choice(0, _devices(draft, step.replicas), _left_s(draft) / step.speed + again_s)
+        left_s, devices = _left_s(draft) / step.speed, _devices(draft, step.replicas)
+        if step.replicas == _size(draft):
+            return Choice(0, devices, left_s)
+        status = draft.status
+        load_s = self._observer.catalogue.load_s(draft.before.spec.model)
+        age_s = now_s - (now_s if status.started_s is None else status.started_s)
+        return Choice(0, devices, disturbed_s(left_s, load_s, age_s, status.restarts))
 
 
 def _sizes(draft: Draft) -> list[SpeedUp]:

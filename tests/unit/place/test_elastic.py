@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dure.place.elastic import Choice, Wish, _Table, shares
+from dure.place.elastic import Choice, Wish, _Table, disturbed_s, shares
 
 
 @st.composite
@@ -155,3 +155,28 @@ def test_the_value_is_the_weight_over_the_time_to_the_power_of_fairness() -> Non
     assert table.value.tolist() == [[pytest.approx(0.3), 3.0], [0.5, -np.inf]]
     assert shares([], [4]) == ()
     assert shares([steps(10.0)], [0]) == (-1,)
+
+
+def test_a_restart_costs_more_for_one_that_has_just_begun_or_was_restarted_often() -> None:
+    steady = disturbed_s(1000.0, 100.0, 9900.0, 0)
+    assert steady == pytest.approx(100.0 + 1000.0 / 0.99)
+    assert disturbed_s(1000.0, 100.0, 9900.0, 40) == pytest.approx(100.0 + 1000.0 / 0.59)
+    assert disturbed_s(1000.0, 100.0, 300.0, 0) == pytest.approx(100.0 + 1000.0 / 0.75)
+
+
+@pytest.mark.parametrize(("age_s", "restarts"), [(0.0, 0), (100.0, 5), (1e9, 10**9)])
+def test_a_job_that_did_nothing_but_restart_is_not_endless(age_s: float, restarts: int) -> None:
+    assert disturbed_s(1000.0, 100.0, age_s, restarts) == 100.0 + 1000.0 / 0.05
+
+
+def test_a_job_that_needs_no_time_to_restart_loses_nothing() -> None:
+    assert disturbed_s(1000.0, 0.0, 500.0, 7) == 1000.0
+    assert disturbed_s(1000.0, 0.0, 0.0, 0) == 1000.0
+
+
+def test_a_small_gain_does_not_restart_who_was_restarted_often() -> None:
+    def wish(restarts: int) -> Wish:
+        return Wish((Choice(0, 1, 10_000.0), Choice(0, 2, disturbed_s(8_000.0, 100.0, 10_000.0, restarts))))
+
+    assert shares([wish(0)], [2]) == (1,)
+    assert shares([wish(30)], [2]) == (0,)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dure.place.elastic import Choice, Wish, shares
+from dure.place.elastic import Choice, Wish, disturbed_s, shares
 from dure.place.instance import Floats
 from dure.sim.training.cluster import Job, Kind, Shape
 
@@ -112,7 +112,7 @@ class Ours:
             wishes.append(
                 Wish(
                     tuple(
-                        Choice(names.index(name), devices, seconds + _restart(job, (name, devices)))
+                        Choice(names.index(name), devices, _until_done(job, (name, devices), seconds, now_s))
                         for name, devices, seconds in ways
                     )
                 )
@@ -126,8 +126,12 @@ class Ours:
         }
 
 
-def _restart(job: Job, shape: Shape) -> float:
-    return job.loading_s if job.shape == shape else job.app.restart_s
+def _until_done(job: Job, shape: Shape, seconds: float, now_s: float) -> float:
+    if job.shape == shape:
+        return seconds + job.loading_s
+    if job.shape is None or job.started_s is None:
+        return seconds + job.app.restart_s
+    return disturbed_s(seconds, job.app.restart_s, now_s - job.started_s, job.restarts)
 
 
 def _sizes(kind: Kind) -> list[int]:
