@@ -243,7 +243,7 @@ class _Build:
     def _units(self, candidate: Candidate) -> tuple[int, int, int]:
         """Of devices, host CPU and host memory, for all replicas."""
         demand, replicas = candidate.demand, candidate.option.replicas
-        return device_need(candidate), demand.cpu_milli * replicas, demand.host_memory_mib * replicas
+        return device_need(candidate.option, demand), demand.cpu_milli * replicas, demand.host_memory_mib * replicas
 
     def _quota(self, record: WorkloadRecord, class_name: str) -> int:
         key = (record.spec.tenant, class_name)
