@@ -61,7 +61,7 @@ class Agent:
         self._memory = Memory()
         self._tidy = Tidy(catalogue)
         self._views = Views()
-        self._survey = Survey(catalogue, self.pools)
+        self._survey = Survey(catalogue, self.pools, self._memory.rooms)
         self._ask_again_s: Instant = 0.0
         self._conflicted = False
         self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())

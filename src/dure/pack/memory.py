@@ -47,7 +47,8 @@ class Memory:
     def learn(self, state: ClusterState, catalogue: Catalogue) -> Worth:
         """Count the pods that are new, and make new prices when the fleet changed or enough has arrived."""
         if len(self.kinds) > _KINDS:
-            self.kinds, self.rooms = {}, KeptRooms()
+            self.kinds.clear()
+            self.rooms.forget()
         if self._hardware is None or state.nodes != self._nodes:
             self._nodes = state.nodes
             self._hardware, classes = hardware_of(state, catalogue)

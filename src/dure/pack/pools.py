@@ -13,7 +13,7 @@ from dure.model.cluster import ClusterState, Node, NodePhase, Pod, VNodePool, ho
 from dure.model.fleet import PoolSpec
 from dure.model.units import MiB, Milli
 from dure.pack.fit import largest_free
-from dure.pack.room import DeviceRoom, NodeRoom, room_of
+from dure.pack.room import DeviceRoom, KeptRooms, NodeRoom
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -33,8 +33,10 @@ class Figures(msgspec.Struct, frozen=True):
 class Survey:
     """The pools of one cluster, time after time: a node on which nothing changed is not counted again."""
 
-    def __init__(self, catalogue: Catalogue, specs: tuple[PoolSpec, ...]) -> None:
+    def __init__(self, catalogue: Catalogue, specs: tuple[PoolSpec, ...], rooms: KeptRooms | None = None) -> None:
+        """`rooms` may be those that somebody packs with: what one of the two has built the other need not."""
         self.catalogue = catalogue
+        self.rooms = rooms if rooms is not None else KeptRooms()
         self.specs = specs
         self._share = {spec.name: spec.share for spec in specs}
         self._known: dict[str, tuple[Node, list[Pod], Figures]] = {}
@@ -68,7 +70,7 @@ class Survey:
     def _figures(self, node: Node, pods: list[Pod]) -> Figures:
         if node.phase is not NodePhase.READY:
             return Figures(len(node.devices))
-        return _figures(room_of(node, pods, self.catalogue), self._share[node.pool])
+        return _figures(self.rooms.room(node, pods, self.catalogue), self._share[node.pool])
 
 
 def _same(before: list[Figures], after: list[Figures]) -> bool:

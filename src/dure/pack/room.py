@@ -152,18 +152,28 @@ class KeptRooms:
 
     def of(self, state: ClusterState, catalogue: Catalogue) -> dict[str, NodeRoom]:
         """Every node that is not gone, with its bound pods taken off. O(nodes + pods + devices that changed)."""
-        known = self._known if self._catalogue is catalogue else {}
         here = holders(state)
-        self._known, self._catalogue = {}, catalogue
-        for node in state.nodes:
-            if node.phase is not NodePhase.GONE:
-                pods = here.get(node.name, [])
-                before = known.get(node.name)
-                if before is None or not _as_it_was(before, node, pods):
-                    room = room_of(node, pods, catalogue)
-                    before = node, pods, room, room.ways
-                self._known[node.name] = before
-        return {name: room for name, (_, _, room, _) in self._known.items()}
+        rooms = {
+            node.name: self.room(node, here.get(node.name, []), catalogue)
+            for node in state.nodes
+            if node.phase is not NodePhase.GONE
+        }
+        if len(self._known) > len(rooms):
+            self._known = {name: self._known[name] for name in rooms}
+        return rooms
+
+    def forget(self) -> None:
+        self._known = {}
+
+    def room(self, node: Node, pods: list[Pod], catalogue: Catalogue) -> NodeRoom:
+        """One node with the pods that are bound to it taken off."""
+        if self._catalogue is not catalogue:
+            self._known, self._catalogue = {}, catalogue
+        known = self._known.get(node.name)
+        if known is None or not _as_it_was(known, node, pods):
+            room = room_of(node, pods, catalogue)
+            known = self._known[node.name] = node, pods, room, room.ways
+        return known[2]
 
 
 def _as_it_was(before: tuple[Node, list[Pod], NodeRoom, dict[int, Ways]], node: Node, pods: list[Pod]) -> bool:
