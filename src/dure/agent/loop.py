@@ -61,7 +61,7 @@ class Agent:
         self._memory = Memory()
         self._tidy = Tidy(catalogue)
         self._views = Views()
-        self._survey = Survey(catalogue, self.pools)
+        self._survey = Survey(catalogue, self.pools, self._memory.rooms)
         self._ask_again_s: Instant = 0.0
         self._conflicted = False
         self._view: tuple[str, tuple[VNodePool, ...], tuple[DeviceView, ...]] = ("", (), ())
@@ -94,13 +94,13 @@ class Agent:
     def _converge(self, observed: dict[str, Observed]) -> bool:
         """Make the cluster's objects what the plane wants; leave all as it is when the plane does not answer."""
         try:
-            desired = {one.uid: one for one in self.plane.fetch_desired(self.cluster.name)}
+            desired = self.plane.fetch_desired(self.cluster.name)
         except Temporary:
             self.plane_away = True
             return False
         self.plane_away = False
-        gone = sorted(observed.keys() - desired.keys())
-        new = [wanted for uid, wanted in sorted(desired.items()) if _differs(wanted, observed.get(uid))]
+        gone = sorted(observed.keys() - {one.uid for one in desired})
+        new = sorted((one for one in desired if _differs(one, observed.get(one.uid))), key=lambda one: one.uid)
         done = [*self._each(self.cluster.delete, gone), *self._each(self._apply, new)]
         return bool(done)
 

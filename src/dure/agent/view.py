@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from dure.model.cluster import ClusterState, Node, Pod, PodPhase
+from dure.model.cluster import ClusterState, Node, Pod, PodPhase, holders
 from dure.model.report import DeviceView, Held
 
 
@@ -16,13 +16,10 @@ class Views:
 
     def devices(self, state: ClusterState) -> tuple[DeviceView, ...]:
         """Every device with who holds what of it, in the order of nodes and devices."""
-        holders: dict[str, list[Pod]] = {}
-        for pod in state.pods:
-            if pod.slices and pod.holds:
-                holders.setdefault(pod.node, []).append(pod)
+        here_by_node = holders(state)
         known, self._known = self._known, {}
         for node in sorted(state.nodes, key=lambda node: node.name):
-            here = holders.get(node.name, [])
+            here = here_by_node.get(node.name, [])
             before = known.get(node.name)
             same = before is not None and before[0] is node and _same(before[1], here)
             self._known[node.name] = before if before and same else (node, here, _described(node, here))

@@ -85,13 +85,13 @@ class EmbeddedWorld:
         version, at_s = self._turned.get(agent.cluster.name, ("", 0.0))
         if agent.cluster.name in self._told or self.clock.now() - at_s >= self.idle_s:
             return True
-        return agent.cluster.fetch_state().version != version
+        return self.clusters[agent.cluster.name].version != version
 
     def _turn(self, agent: Agent) -> bool:
         name = agent.cluster.name
         self._told.discard(name)
         acted = agent.cycle()
-        self._turned[name] = (agent.cluster.fetch_state().version, self.clock.now())
+        self._turned[name] = (self.clusters[name].version, self.clock.now())
         return acted
 
     def nudge(self) -> None:

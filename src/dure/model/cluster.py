@@ -14,6 +14,7 @@ from dure.model.accelerator import ShareMode
 from dure.model.affinity import NO_RULES, Rules
 from dure.model.claim import Allotted, Claim
 from dure.model.demand import Demand
+from dure.model.once import once
 from dure.model.tariff import Capacity
 from dure.model.tenant import Isolation
 from dure.model.units import Instant, MiB, Milli, Seconds
@@ -175,6 +176,16 @@ class ClusterState(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
     budgets: dict[str, int] = {}
+
+
+@once
+def holders(state: ClusterState) -> dict[str, list[Pod]]:
+    """By node, the pods that occupy something there, in the state's order; made once for all who look."""
+    found: dict[str, list[Pod]] = {}
+    for pod in state.pods:
+        if pod.node and pod.phase not in _ENDED:
+            found.setdefault(pod.node, []).append(pod)
+    return found
 
 
 class VNodePool(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -50,13 +50,37 @@ class Snapshot(msgspec.Struct, frozen=True):
 def digest(snapshot: Snapshot) -> str:
     """A short name for this very world; two snapshots share it only if a decision could not tell them apart."""
     made = hashlib.blake2b(digest_size=12)
-    # What is large and rarely another from one turn to the next is hashed once.
-    small = msgspec.structs.replace(snapshot, catalogue=_NO_CATALOGUE, tariffs=(), carbon=(), records=())
+    # What is large and rarely another from one turn to the next is hashed once, or at least encoded once.
+    known = {
+        "catalogue": _NO_CATALOGUE,
+        "tariffs": (),
+        "carbon": (),
+        "records": (),
+        "tenants": _tenants(snapshot.tenants),
+        "policies": _policies(snapshot.policies),
+        "weights": _weights(snapshot.weights),
+    }
+    small = _Small(*(known.get(name, getattr(snapshot, name)) for name in snapshot.__struct_fields__))
     made.update(_ENCODER.encode(small))
     made.update(_catalogue_digest(snapshot.catalogue))
     made.update(_series_digest(snapshot.tariffs, snapshot.carbon))
     made.update(_records_digest(snapshot.records))
     return made.hexdigest()
+
+
+@once
+def _tenants(tenants: tuple[Tenant, ...]) -> msgspec.Raw:
+    return msgspec.Raw(_ENCODER.encode(tenants))
+
+
+@once
+def _policies(policies: tuple[Policy, ...]) -> msgspec.Raw:
+    return msgspec.Raw(_ENCODER.encode(policies))
+
+
+@once
+def _weights(weights: Weights) -> msgspec.Raw:
+    return msgspec.Raw(_ENCODER.encode(weights))
 
 
 @once
@@ -87,4 +111,6 @@ def _hashed(body: object) -> bytes:
 
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 _NO_CATALOGUE = Catalogue(classes={})
+# A snapshot whose parts may be given as bytes.
+_Small = msgspec.defstruct("_Small", Snapshot.__struct_fields__)
 _known: dict[str, tuple[WorkloadRecord, bytes]] = {}

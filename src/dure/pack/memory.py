@@ -14,11 +14,15 @@ from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Node, Pod
 from dure.pack.codes import WHOLE
 from dure.pack.mix import Mix, Shape
-from dure.pack.plain import PlainTables, plain_tables
+from dure.pack.plain import plain_tables
+from dure.pack.room import KeptRooms
+from dure.pack.score import Scorer
 from dure.pack.slots import steps
 from dure.pack.worth import USUAL, Hardware, Worth, WorthSettings, worth
 
 _LESSON = 512
+# More kinds of pods than any cluster has at once: those of long ago are forgotten with what rooms know of them.
+_KINDS = 4096
 _WIDEST_GEOMETRY = 8
 
 
@@ -35,10 +39,16 @@ class Memory:
         self._fleet: Hardware
         self._hardware: Hardware | None = None
         self._nodes: tuple[Node, ...] = ()
-        self._plain: tuple[Worth, PlainTables] | None = None
+        self._scorer: tuple[Worth, Scorer] | None = None
+        self.rooms = KeptRooms()
+        self.kinds: dict[object, int] = {}
+        """Numbers of pods that no node can tell apart; what rooms know of them is kept as long as the rooms."""
 
     def learn(self, state: ClusterState, catalogue: Catalogue) -> Worth:
         """Count the pods that are new, and make new prices when the fleet changed or enough has arrived."""
+        if len(self.kinds) > _KINDS:
+            self.kinds.clear()
+            self.rooms.forget()
         if self._hardware is None or state.nodes != self._nodes:
             self._nodes = state.nodes
             self._hardware, classes = hardware_of(state, catalogue)
@@ -55,12 +65,12 @@ class Memory:
             self._learned, self._fleet = self.mix.arrivals, self._hardware
         return self.priced
 
-    def tables(self) -> PlainTables:
-        """The prices in the form that single seats are scored with."""
+    def scorer(self) -> Scorer:
+        """Scores single seats by the prices; another one when these are others."""
         assert self.priced is not None
-        if self._plain is None or self._plain[0] is not self.priced:
-            self._plain = (self.priced, plain_tables(self.priced.tables))
-        return self._plain[1]
+        if self._scorer is None or self._scorer[0] is not self.priced:
+            self._scorer = self.priced, Scorer(plain_tables(self.priced.tables), self.classes)
+        return self._scorer[1]
 
     def _due(self) -> bool:
         """Prices hang on the mix; of the fleet only a change of its widest node makes the tables useless."""

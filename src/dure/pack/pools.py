@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 
 import msgspec
 
 from dure.model.accelerator import ShareMode
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterState, Node, NodePhase, Pod, VNodePool
+from dure.model.cluster import ClusterState, Node, NodePhase, Pod, VNodePool, holders
 from dure.model.fleet import PoolSpec
 from dure.model.units import MiB, Milli
 from dure.pack.fit import largest_free
-from dure.pack.room import DeviceRoom, NodeRoom, room_of
+from dure.pack.room import DeviceRoom, KeptRooms, NodeRoom
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -32,37 +33,48 @@ class Figures(msgspec.Struct, frozen=True):
 class Survey:
     """The pools of one cluster, time after time: a node on which nothing changed is not counted again."""
 
-    def __init__(self, catalogue: Catalogue, specs: tuple[PoolSpec, ...]) -> None:
+    def __init__(self, catalogue: Catalogue, specs: tuple[PoolSpec, ...], rooms: KeptRooms | None = None) -> None:
+        """`rooms` may be those that somebody packs with: what one of the two has built the other need not."""
         self.catalogue = catalogue
+        self.rooms = rooms if rooms is not None else KeptRooms()
         self.specs = specs
         self._share = {spec.name: spec.share for spec in specs}
-        self._known: dict[str, tuple[Node, tuple[Pod, ...], Figures]] = {}
+        self._known: dict[str, tuple[Node, list[Pod], Figures]] = {}
+        self._made: dict[str, tuple[list[Figures], dict[str, int], VNodePool]] = {}
 
     def pools(self, state: ClusterState, warm: Mapping[str, dict[str, int]]) -> tuple[VNodePool, ...]:
         """One VNodePool per PoolSpec, also for pools without a node now. `warm` counts loaded models by pool."""
-        holders: dict[str, list[Pod]] = {}
-        for pod in state.pods:
-            if pod.holds:
-                holders.setdefault(pod.node, []).append(pod)
+        here = holders(state)
         by_pool: dict[str, list[Figures]] = {spec.name: [] for spec in self.specs}
         known = {}
         for node in state.nodes:
             if node.phase is NodePhase.GONE or node.pool not in by_pool:
                 continue
-            pods = tuple(holders.get(node.name, ()))
+            pods = here.get(node.name, [])
             before = self._known.get(node.name)
             same = before is not None and (before[0] is node or before[0] == node) and before[1] == pods
             entry = before if before is not None and same else (node, pods, self._figures(node, pods))
             known[node.name] = entry
             by_pool[node.pool].append(entry[2])
         self._known = known
-        made = (_pool(state.cluster, spec, by_pool[spec.name], warm.get(spec.name, {})) for spec in self.specs)
+        made = (self._pool(state.cluster, spec, by_pool[spec.name], warm.get(spec.name, {})) for spec in self.specs)
         return tuple(sorted(made, key=lambda pool: pool.name))
 
-    def _figures(self, node: Node, pods: tuple[Pod, ...]) -> Figures:
+    def _pool(self, cluster: str, spec: PoolSpec, nodes: list[Figures], warm: dict[str, int]) -> VNodePool:
+        """The very same pool as last time where none of its nodes and no model is another."""
+        before = self._made.get(spec.name)
+        if before is None or before[1] != warm or not _same(before[0], nodes):
+            before = self._made[spec.name] = nodes, warm, _pool(cluster, spec, nodes, warm)
+        return before[2]
+
+    def _figures(self, node: Node, pods: list[Pod]) -> Figures:
         if node.phase is not NodePhase.READY:
             return Figures(len(node.devices))
-        return _figures(room_of(node, pods, self.catalogue), self._share[node.pool])
+        return _figures(self.rooms.room(node, pods, self.catalogue), self._share[node.pool])
+
+
+def _same(before: list[Figures], after: list[Figures]) -> bool:
+    return len(before) == len(after) and all(map(operator.is_, before, after))
 
 
 def _figures(room: NodeRoom, share: tuple[ShareMode, ...]) -> Figures:

@@ -1,17 +1,18 @@
 """What is free on devices and nodes, as a mutable scratch copy of one ClusterState.
 
-Built once per call of `pack`; placing and releasing change only the device and node concerned.
+Kept from one call of `pack` to the next; placing and releasing change only the device and node concerned.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 
 from dure.model.accelerator import AcceleratorProfile, ShareMode
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterState, Device, Node, NodePhase, Pod, Slice
+from dure.model.cluster import ClusterState, Device, Node, NodePhase, Pod, Slice, holders
 from dure.model.units import WHOLE_MILLI
 
 # Seats, what each costs, and who worked that out.
@@ -141,13 +142,43 @@ class NodeRoom:
         self.walled += sign * pod.isolation.walls_nodes
 
 
-def rooms_of(state: ClusterState, catalogue: Catalogue) -> dict[str, NodeRoom]:
-    """Every node that is not gone, with its bound pods taken off. O(nodes + devices + pods)."""
-    rooms = {node.name: room_of(node, (), catalogue) for node in state.nodes if node.phase is not NodePhase.GONE}
-    for pod in state.pods:
-        if pod.holds and pod.node in rooms:
-            rooms[pod.node].take(pod, pod.slices)
-    return rooms
+class KeptRooms:
+    """The rooms of one cluster, call after call. A node is built anew when it, or a pod on it, is another object, and
+    when somebody has seated or released a pod there: a room that was worked on has other `ways` than before."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Node, list[Pod], NodeRoom, dict[int, Ways]]] = {}
+        self._catalogue: Catalogue | None = None
+
+    def of(self, state: ClusterState, catalogue: Catalogue) -> dict[str, NodeRoom]:
+        """Every node that is not gone, with its bound pods taken off. O(nodes + pods + devices that changed)."""
+        here = holders(state)
+        rooms = {
+            node.name: self.room(node, here.get(node.name, []), catalogue)
+            for node in state.nodes
+            if node.phase is not NodePhase.GONE
+        }
+        if len(self._known) > len(rooms):
+            self._known = {name: self._known[name] for name in rooms}
+        return rooms
+
+    def forget(self) -> None:
+        self._known = {}
+
+    def room(self, node: Node, pods: list[Pod], catalogue: Catalogue) -> NodeRoom:
+        """One node with the pods that are bound to it taken off."""
+        if self._catalogue is not catalogue:
+            self._known, self._catalogue = {}, catalogue
+        known = self._known.get(node.name)
+        if known is None or not _as_it_was(known, node, pods):
+            room = room_of(node, pods, catalogue)
+            known = self._known[node.name] = node, pods, room, room.ways
+        return known[2]
+
+
+def _as_it_was(before: tuple[Node, list[Pod], NodeRoom, dict[int, Ways]], node: Node, pods: list[Pod]) -> bool:
+    was, had, room, ways = before
+    return was is node and room.ways is ways and len(had) == len(pods) and all(map(operator.is_, had, pods))
 
 
 def room_of(node: Node, pods: Iterable[Pod], catalogue: Catalogue) -> NodeRoom:

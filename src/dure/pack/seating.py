@@ -20,7 +20,7 @@ from dure.pack.allot import allot
 from dure.pack.fit import fits_node
 from dure.pack.memory import Memory
 from dure.pack.neighbours import Gate, gate_of
-from dure.pack.room import DeviceRoom, NodeRoom, rooms_of
+from dure.pack.room import DeviceRoom, NodeRoom
 from dure.pack.score import Scorer
 
 
@@ -65,8 +65,7 @@ def world_of(
 ) -> World:
     memory = memory if memory is not None else Memory()
     memory.learn(state, catalogue)
-    scorer = Scorer(memory.tables(), memory.classes)
-    return World(state, catalogue, rooms_of(state, catalogue), scorer, settings, {}, {})
+    return World(state, catalogue, memory.rooms.of(state, catalogue), memory.scorer(), settings, {}, memory.kinds)
 
 
 def seat_gang(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | None:

@@ -233,7 +233,7 @@ class _Build:
     def _span(self, starts: Floats, run_s: Seconds) -> tuple[Floats, Floats]:
         """The first hour that each start touches, and how many of them."""
         begin_h = starts / HOUR_S - self.base_h
-        start = np.clip(np.floor(begin_h), 0, self.hours - 1)
+        start = np.minimum(np.maximum(np.floor(begin_h), 0), self.hours - 1)
         end = np.minimum(np.ceil(begin_h + run_s / HOUR_S), self.hours)
         return start, np.maximum(1, end - start)
 
@@ -243,7 +243,7 @@ class _Build:
     def _units(self, candidate: Candidate) -> tuple[int, int, int]:
         """Of devices, host CPU and host memory, for all replicas."""
         demand, replicas = candidate.demand, candidate.option.replicas
-        return device_need(candidate), demand.cpu_milli * replicas, demand.host_memory_mib * replicas
+        return device_need(candidate.option, demand), demand.cpu_milli * replicas, demand.host_memory_mib * replicas
 
     def _quota(self, record: WorkloadRecord, class_name: str) -> int:
         key = (record.spec.tenant, class_name)
@@ -266,7 +266,7 @@ class _Build:
             room = rooms[cluster, pool]
             host = (UNLIMITED, UNLIMITED) if room.unbooted else (room.host(0), room.host(1))
             now[row] = (room.free_milli, *host)
-        rooms_by_hour: Ints = np.clip(now + self.cycle.given_back(), 0, UNLIMITED).astype(np.int32)
+        rooms_by_hour: Ints = np.minimum(np.maximum(now + self.cycle.given_back(), 0), UNLIMITED).astype(np.int32)
         return rooms_by_hour
 
     def _quota_left(self, tenant: str, class_name: str) -> Milli:

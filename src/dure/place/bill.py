@@ -54,25 +54,29 @@ class Quote(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> Floats:
-        costs = self.direct + self.energy + self.carbon + self.sla + self.rework + self.traffic
-        return np.asarray(costs - self.warm_saved - self.data_saved)
+        """Most options are on time, not on spot and have nothing in place: what is nothing is not added up."""
+        nothing = constant(0.0, len(self.starts))
+        costs = self.direct + self.carbon if self.energy is nothing else self.direct + self.energy + self.carbon
+        for term in (self.sla, self.rework):
+            costs = costs if term is nothing else costs + term
+        costs = costs + self.traffic if self.traffic else costs
+        costs = costs if self.warm_saved is nothing else costs - self.warm_saved
+        return np.asarray(costs - self.data_saved if self.data_saved else costs)
 
     def steer(self, weights: Weights, congestion: float | Floats, settings: PlaceSettings, now_s: Instant) -> Floats:
         """What the choice goes by: the bill under the adaptive weights, plus the doubt in later hours."""
         doubt = settings.wait_charge_per_day + settings.forecast_margin_per_day
-        wait = doubt * (self.direct + self.energy) * np.maximum(0.0, self.starts - now_s) / DAY_S
-        reuse = self.warm_saved + self.data_saved
-        total = self.total + self._wished(settings) if settings.weighted else self.total
-        return np.asarray(
-            total
-            + (weights.slo - 1) * self.sla
-            - (weights.locality - 1) * reuse
-            + (congestion - 1) * self.direct
-            + self.opening
-            + wait
-            # Equal money is decided by carbon: a gram weighs a thousandth of a micro.
-            + 1e-3 * self.grams
-        )
+        nothing = constant(0.0, len(self.starts))
+        steer = self.total + self._wished(settings) if settings.weighted else self.total
+        if self.sla is not nothing:
+            steer = steer + (weights.slo - 1) * self.sla
+        if self.data_saved or self.warm_saved is not nothing:
+            steer = steer - (weights.locality - 1) * (self.warm_saved + self.data_saved)
+        steer = steer + (congestion - 1) * self.direct + self.opening
+        if self.starts[-1] > now_s:
+            steer = steer + doubt * (self.direct + self.energy) * np.maximum(0.0, self.starts - now_s) / DAY_S
+        # Equal money is decided by carbon: a gram weighs a thousandth of a micro.
+        return np.asarray(steer + 1e-3 * self.grams)
 
     def _wished(self, settings: PlaceSettings) -> Floats:
         """What the owner's weights add to the terms in the choice."""

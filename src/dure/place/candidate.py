@@ -8,6 +8,7 @@ run would end before the deadline.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
@@ -102,13 +103,21 @@ class Cycle:
     def usage_of(self, name: str) -> TenantUsage:
         return self.usage.get(name, TenantUsage(name))
 
-    def candidates(self, record: WorkloadRecord) -> list[Candidate]:
+    def candidates(
+        self, record: WorkloadRecord, among: Callable[[Option, Demand], bool] | None = None
+    ) -> list[Candidate]:
+        """One for each pool, or for those that `among` lets pass: what nobody would take need not be priced."""
         reference = self.snapshot.catalogue.accelerator(record.spec.classes[0].name)
         goals = goals_for(self.goals, record.spec) if self.goals else ()
         settings = aimed(self.settings, goals) if goals else self.settings
-        return [
-            self._candidate(record, option, on_class(record.spec.demand, option.profile, reference), settings, goals)
+        asked = [
+            (option, on_class(record.spec.demand, option.profile, reference))
             for option in options(record.spec, self.world, self.snapshot.now_s)
+        ]
+        return [
+            self._candidate(record, option, demand, settings, goals)
+            for option, demand in asked
+            if among is None or among(option, demand)
         ]
 
     def _candidate(
@@ -227,13 +236,12 @@ def resources(demand: Demand, replicas: int) -> tuple[int, int, int]:
     return demand.device_milli * replicas, demand.cpu_milli * replicas, demand.host_memory_mib * replicas
 
 
-def device_need(candidate: Candidate) -> Milli:
+def device_need(option: Option, demand: Demand) -> Milli:
     """Thousandths of devices that all replicas take; memory counts where it is the larger share."""
-    demand, profile = candidate.demand, candidate.option.profile
     each = demand.device_milli
-    if not demand.whole and profile.memory_mib > 0:
-        each = max(each, math.ceil(demand.memory_mib * WHOLE_MILLI / profile.memory_mib))
-    return each * candidate.option.replicas
+    if not demand.whole and option.profile.memory_mib > 0:
+        each = max(each, math.ceil(demand.memory_mib * WHOLE_MILLI / option.profile.memory_mib))
+    return each * option.replicas
 
 
 def expected_end(record: WorkloadRecord, slow: float) -> Instant | None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from dure.model.bill import Bill
 from dure.model.decision import Move
+from dure.model.demand import Demand
 from dure.model.money import show
 from dure.model.policy import Verb
 from dure.model.reason import Reason, Verdict
@@ -100,14 +101,18 @@ def best_move(cycle: Cycle, record: WorkloadRecord, part: float = 1.0) -> tuple[
     home = record.status.placement
     if stay is None or home is None:
         return None
-    others = [one for one in cycle.candidates(record) if one.quote and not one.now_clash and _allowed(record, one)]
     forced = leaves_spot(record, cycle.snapshot, cycle.settings)
-    if forced:
-        others = [one for one in others if one.option.pool.capacity is not Capacity.SPOT]
-    else:
+    wanted = frozenset() if forced else _wanted_classes(cycle.snapshot)
+
+    def worth_asking(option: Option, demand: Demand) -> bool:
+        if not _allowed(record, option):
+            return False
+        if forced:
+            return option.pool.capacity is not Capacity.SPOT
         # Scarce room is for those who come: what one who runs saves by it, the next one pays.
-        wanted = _wanted_classes(cycle.snapshot)
-        others = [one for one in others if one.option.pool.class_name not in wanted and _plenty(one)]
+        return option.pool.class_name not in wanted and _plenty(option, demand)
+
+    others = [one for one in cycle.candidates(record, worth_asking) if one.quote and not one.now_clash]
     if not others:
         return None
     priced = [(_with_move(cycle, record, one), one) for one in others]
@@ -120,20 +125,20 @@ def best_move(cycle: Cycle, record: WorkloadRecord, part: float = 1.0) -> tuple[
     return Move(record.name, placement_of(record, best, bill, cycle.snapshot), saving, why), best
 
 
-def _plenty(candidate: Candidate) -> bool:
+def _plenty(option: Option, demand: Demand) -> bool:
     """Whether a part of the pool stays free after the move, or more of it can be had."""
-    pool = candidate.option.pool
-    left = pool.free_milli - device_need(candidate)
+    pool = option.pool
+    left = pool.free_milli - device_need(option, demand)
     return pool.nodes_max > pool.nodes or left >= _KEPT_FREE * pool.devices * WHOLE_MILLI
 
 
-def _wanted_classes(snapshot: Snapshot) -> set[str]:
-    return {
+def _wanted_classes(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(
         accepted.name
         for record in snapshot.records
         if record.status.phase.waits and not record.status.moving_to
         for accepted in record.spec.classes
-    }
+    )
 
 
 def leaves_spot(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSettings) -> bool:
@@ -161,12 +166,12 @@ def _slowest_boot(snapshot: Snapshot) -> Seconds:
     return max((pool.boot_s for pool in snapshot.pools if pool.capacity is not Capacity.SPOT), default=0.0)
 
 
-def _allowed(record: WorkloadRecord, candidate: Candidate) -> bool:
+def _allowed(record: WorkloadRecord, option: Option) -> bool:
     home = record.status.placement
     assert home is not None
     if record.spec.type is WorkloadType.SERVING:
-        return candidate.option.pool.cluster != home.cluster
-    return candidate.where != f"{home.cluster}/{home.pool}"
+        return option.pool.cluster != home.cluster
+    return option.where != f"{home.cluster}/{home.pool}"
 
 
 def _staying(cycle: Cycle, record: WorkloadRecord) -> Quote | None:

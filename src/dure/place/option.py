@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
@@ -9,8 +11,8 @@ from dure.model.accelerator import AcceleratorProfile
 from dure.model.cluster import ClusterInfo, VNodePool
 from dure.model.once import once
 from dure.model.snapshot import Snapshot
-from dure.model.tariff import CarbonSeries, Tariff
-from dure.model.units import Instant
+from dure.model.tariff import Capacity, CarbonSeries, Tariff
+from dure.model.units import HOUR_S, Instant
 from dure.model.workload import Workload
 from dure.place.hours import CarbonIntegral, Integral, carbon_integral, weekly_integral
 
@@ -59,26 +61,27 @@ class World(msgspec.Struct, frozen=True):
     homes: tuple[Home, ...]
 
 
+class _Market(NamedTuple):
+    """The tariffs and grids of one hour by name, and the sums over time of those that were asked for."""
+
+    tariffs: dict[tuple[str, str], Tariff]
+    grids: dict[str, CarbonSeries]
+    worst_g_per_kwh: float
+    sums: dict[tuple[str, str, Capacity, str, int, int], PoolSeries]
+
+
 def world_of(snapshot: Snapshot, hours: int) -> World:
     """`hours` is how far the series have to reach."""
     clusters = {cluster.name: cluster for cluster in snapshot.clusters}
-    tariffs = {(tariff.cluster, tariff.pool): tariff for tariff in snapshot.tariffs}
-    carbon = {series.grid: series for series in snapshot.carbon}
-    sums = {grid: carbon_integral(series, snapshot.now_s, hours) for grid, series in carbon.items()}
-    unknown = carbon_integral(None, snapshot.now_s, hours)
-    worst = _worst(snapshot.carbon)
+    market = _market(snapshot.tariffs, snapshot.carbon)
     homes = []
     for pool in sorted(snapshot.pools, key=lambda pool: (pool.cluster, pool.name)):
-        cluster, tariff = clusters.get(pool.cluster), tariffs.get((pool.cluster, pool.name))
+        cluster, tariff = clusters.get(pool.cluster), market.tariffs.get((pool.cluster, pool.name))
         if cluster is None or tariff is None:
             continue
-        series = PoolSeries(
-            weekly_integral(tariff.per_hour(pool.capacity), snapshot.now_s, hours),
-            weekly_integral(tariff.electricity, snapshot.now_s, hours),
-            sums.get(cluster.grid, unknown),
-        )
+        series = _series(market, tariff, pool.capacity, cluster.grid, snapshot.now_s, hours)
         profile = snapshot.catalogue.accelerator(pool.class_name)
-        homes.append(Home(cluster, pool, tariff, profile, series, worst))
+        homes.append(Home(cluster, pool, tariff, profile, series, market.worst_g_per_kwh))
     return World(tuple(homes))
 
 
@@ -94,6 +97,29 @@ def options(workload: Workload, world: World, start_s: Instant) -> list[Option]:
 
 
 @once
+def _market(tariffs: tuple[Tariff, ...], carbon: tuple[CarbonSeries, ...]) -> _Market:
+    """Prices that change, even within an hour, are another tuple and so another market."""
+    return _Market(
+        {(tariff.cluster, tariff.pool): tariff for tariff in tariffs},
+        {series.grid: series for series in carbon},
+        _worst(carbon),
+        {},
+    )
+
+
+def _series(market: _Market, tariff: Tariff, capacity: Capacity, grid: str, now_s: Instant, hours: int) -> PoolSeries:
+    """The sums of one pool; made once for each hour and length."""
+    key = tariff.cluster, tariff.pool, capacity, grid, int(now_s // HOUR_S), hours
+    found = market.sums.get(key)
+    if found is None:
+        found = market.sums[key] = PoolSeries(
+            weekly_integral(tariff.per_hour(capacity), now_s, hours),
+            weekly_integral(tariff.electricity, now_s, hours),
+            carbon_integral(market.grids.get(grid), now_s, hours),
+        )
+    return found
+
+
 def _worst(carbon: tuple[CarbonSeries, ...]) -> float:
     """The highest mean of a known grid."""
     means = [

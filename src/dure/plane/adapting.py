@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dure.model.cluster import VNodePool
 from dure.model.decision import JournalEntry, Place, Reweigh
 from dure.model.event import Event
 from dure.model.policy import Verb
@@ -122,18 +123,19 @@ class _Seen:
         self._busy: dict[str, float] = {}
         self._there: dict[str, float] = {}
         self._last: dict[str, tuple[Instant, int, int]] = before._last if before else {}
+        self._pools: dict[str, tuple[Sequence[VNodePool], tuple[tuple[str, int, int], ...]]] = {}
+        """By cluster: the pools that were last looked at, and what they come to."""
         self._wanted_reuse = self._reused = 0
         self._promises = self._broken = 0
         self._micros = 0
 
     def use(self, reports: Iterable[Report], now_s: Instant) -> None:
         for report in reports:
-            classes: dict[str, tuple[int, int]] = {}
-            for pool in report.pools:
-                there, free = classes.get(pool.class_name, (0, 0))
-                classes[pool.class_name] = (there + pool.devices * WHOLE_MILLI, free + pool.free_milli)
-            for name, (there, free) in classes.items():
-                self._advance(f"{report.cluster}/{name}", there - free, there, now_s)
+            known = self._pools.get(report.cluster)
+            if known is None or known[0] is not report.pools:
+                known = self._pools[report.cluster] = report.pools, _classes(report.cluster, report.pools)
+            for key, busy, there in known[1]:
+                self._advance(key, busy, there, now_s)
 
     def _advance(self, key: str, busy: int, there: int, now_s: Instant) -> None:
         at_s, was_busy, was_there = self._last.get(key, (now_s, busy, there))
@@ -173,6 +175,15 @@ class _Seen:
         hours = sum(self._busy.values()) / WHOLE_MILLI / HOUR_S
         missed = self._broken / self._promises if self._promises else 0.0
         return self._micros / hours * (1 + MISS_FACTOR * missed) if hours > 0 and self._micros > 0 else None
+
+
+def _classes(cluster: str, pools: Sequence[VNodePool]) -> tuple[tuple[str, int, int], ...]:
+    """Under the name of cluster and class: what is in use and what there is."""
+    classes: dict[str, tuple[int, int]] = {}
+    for pool in pools:
+        there, free = classes.get(pool.class_name, (0, 0))
+        classes[pool.class_name] = (there + pool.devices * WHOLE_MILLI, free + pool.free_milli)
+    return tuple((f"{cluster}/{name}", there - free, there) for name, (there, free) in classes.items())
 
 
 def _point(now_s: Instant, window: Window, memory: Memory) -> WeightPoint:

@@ -10,7 +10,7 @@ from dure.model.decision import Decision, Hold, JournalEntry, Place, Reclaim
 from dure.model.event import Event, Level
 from dure.model.money import show
 from dure.model.reason import Verdict
-from dure.model.report import Report
+from dure.model.report import Observed, Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
 from dure.place.bill import charged
@@ -19,6 +19,7 @@ from dure.ports import Change, Charge
 
 # Running workloads are billed at least this often.
 BILL_EVERY_S = 1800.0
+_NOBODY: dict[str, Observed] = {}
 
 
 class Draft:
@@ -44,17 +45,16 @@ class Draft:
 
     def rests(self, now_s: Instant) -> bool:
         """Nothing to decide: it has ended, or it waits for a better hour that has not come."""
-        patient = (
-            self.status.phase.waits and self.status.look_again_s is not None and self.status.look_again_s > now_s
-        )
-        return patient or self.status.phase.ended
+        again_s, phase = self.status.look_again_s, self.status.phase
+        return (again_s is not None and again_s > now_s and phase.waits) or phase.ended
 
     def due(self, now_s: Instant, every_s: Seconds = BILL_EVERY_S) -> bool:
         """Whether it has to be billed: now and then while it runs, and when it leaves or ends."""
         if self.status.placement is None or not _holds(self.before.status):
             return False
-        gone = self.status.phase.ended or self.status.leaving_s != self.before.status.leaving_s
-        return gone or now_s - self.status.billed_until_s >= every_s
+        if now_s - self.status.billed_until_s >= every_s:
+            return True
+        return self.status.phase.ended or self.status.leaving_s != self.before.status.leaving_s
 
     def homes_to_tell(self) -> set[str]:
         """The clusters on which something must now appear or go away."""
@@ -72,14 +72,39 @@ class Draft:
         )
 
 
-def folded(drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant) -> None:
-    """Let every draft take in what its cluster last reported."""
-    by_cluster = {report.cluster: report for report in reports}
-    seen = {(report.cluster, one.uid): one for report in reports for one in report.observed}
-    for draft in drafts:
-        record, home = draft.before, draft.status.placement
-        if home is not None:
-            draft.status = fold(record, by_cluster.get(home.cluster), seen.get((home.cluster, record.uid)), now_s)
+class Folding:
+    """Lets every draft take in what its cluster last reported, turn after turn.
+
+    Nearly all run on as they were seen: while a record and what is observed of it are the very same objects as when
+    nothing came of it, nothing will. Only of a running one, as patience with others ends by the clock.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[Sequence[Observed], dict[str, Observed]]] = {}
+        self._quiet: dict[str, tuple[WorkloadRecord, Observed]] = {}
+
+    def fold(self, drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant) -> None:
+        by_cluster = {report.cluster: report for report in reports}
+        seen = {report.cluster: self._by_uid(report) for report in reports}
+        quiet, self._quiet = self._quiet, {}
+        for draft in drafts:
+            record, home = draft.before, draft.status.placement
+            if home is None:
+                continue
+            here = seen.get(home.cluster, _NOBODY).get(record.uid)
+            known = quiet.get(record.uid)
+            if known is None or known[0] is not record or known[1] is not here:
+                draft.status = fold(record, by_cluster.get(home.cluster), here, now_s)
+                if here is None or draft.status is not record.status or draft.status.phase is not Phase.RUNNING:
+                    continue
+                known = record, here
+            self._quiet[record.uid] = known
+
+    def _by_uid(self, report: Report) -> dict[str, Observed]:
+        known = self._seen.get(report.cluster)
+        if known is None or known[0] is not report.observed:
+            known = self._seen[report.cluster] = report.observed, {one.uid: one for one in report.observed}
+        return known[1]
 
 
 def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: str, now_s: Instant) -> None:

@@ -105,9 +105,9 @@ class Bursting:
         found = []
         for draft in drafts:
             home = draft.status.placement
-            if home is None or not (self._bursts.real_clusters or home.cluster in self._embedded):
+            if home is None or not _elastic(draft):
                 continue
-            if not _elastic(draft):
+            if not (self._bursts.real_clusters or home.cluster in self._embedded):
                 continue
             known = seen.get(draft.before.uid)
             # Points that were taken by other rules say nothing under these.

@@ -12,7 +12,7 @@ from dure.model.decision import Decision
 from dure.model.errors import Conflict
 from dure.model.snapshot import Snapshot, digest
 from dure.plane.adapting import Adapting
-from dure.plane.apply import Draft, decided, folded
+from dure.plane.apply import Draft, Folding, decided
 from dure.plane.billing import billed
 from dure.plane.books import Books
 from dure.plane.bursting import Bursting
@@ -38,7 +38,7 @@ class Plane:
         self.decide = Deciding(decide, self.store)
         self.clock, self.holder = clock, holder
         self.lease_clock, self.lease_s = lease_clock, LEASE_S
-        self.adapting, self.beside = Adapting(self.store), Beside(self.store, decide)
+        self.folding, self.adapting, self.beside = Folding(), Adapting(self.store), Beside(self.store, decide)
         self.bursting, self.pooling, self.books = Bursting(observer), Pooling(observer), Books(observer)
         self.later = later_of(observer)
         self.touched: set[str] = set()
@@ -56,7 +56,7 @@ class Plane:
         now_s = self.clock.now()
         reports = self.store.list_reports()
         drafts = [Draft(record) for record in self.store.list_workloads(ended=False)]
-        folded(drafts, reports, now_s)
+        self.folding.fold(drafts, reports, now_s)
         records = tuple(draft.record for draft in drafts if not draft.rests(now_s))
         seen = outlook(records, reports, self.observer.rules(), now_s, AWAY_S)
         wanted = calls_for_decision(self._seen, seen)
@@ -73,14 +73,15 @@ class Plane:
             each.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
         learned = self.books.told(self.pooling.told(self.adapting.close(now_s)), drafts, reports, now_s)
-        changes = [draft.change(now_s, self.observer.fleet.currency) for draft in drafts if draft.changed]
+        changed = [draft for draft in drafts if draft.changed]
+        changes = [draft.change(now_s, self.observer.fleet.currency) for draft in changed]
         try:
             lost = self.store.commit(changes, **learned._asdict(), token=token) if changes or any(learned) else ()
         except Conflict:
             return 0
         # A record that moved on under us is looked at again in the next turn.
         self._seen = None if lost else seen.after(self._seen, wanted)
-        self.touched = {home for draft in drafts if draft.changed for home in draft.homes_to_tell()}
+        self.touched = {home for draft in changed for home in draft.homes_to_tell()}
         return len(changes) - len(lost)
 
     def close_books(self) -> None:

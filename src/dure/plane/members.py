@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -70,22 +71,22 @@ class Wishes:
     """What is wanted of every cluster, time after time: a record that has not changed is not looked at again."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[WorkloadRecord, Isolation, dict[str, Desired]]] = {}
+        self._known: dict[str, tuple[WorkloadRecord, Isolation, tuple[tuple[str, Desired], ...]]] = {}
 
     def by_cluster(
         self, records: tuple[WorkloadRecord, ...], tenants: tuple[Tenant, ...]
     ) -> dict[str, tuple[Desired, ...]]:
         tiers = {tenant.name: tenant.isolation for tenant in tenants}
-        wanted: dict[str, list[Desired]] = {}
+        wanted: defaultdict[str, list[Desired]] = defaultdict(list)
         known, self._known = self._known, {}
         for record in records:
             tier = tiers.get(record.spec.tenant, Isolation.SHARED)
             before = known.get(record.uid)
             if before is None or before[0] is not record or before[1] is not tier:
-                before = record, tier, desired_of(record, tier)
+                before = record, tier, tuple(desired_of(record, tier).items())
             self._known[record.uid] = before
-            for cluster, desired in before[2].items():
-                wanted.setdefault(cluster, []).append(desired)
+            for cluster, desired in before[2]:
+                wanted[cluster].append(desired)
         return {cluster: tuple(found) for cluster, found in wanted.items()}
 
 

@@ -77,8 +77,9 @@ def merged(postings: Iterable[Posting]) -> tuple[Posting, ...]:
     """One posting for each key, sorted by it."""
     sums: dict[tuple[int, str, str, str, str, str, str], Posting] = {}
     for posting in postings:
-        before = sums.get(posting.key)
-        sums[posting.key] = posting if before is None else added(before, posting)
+        key = posting.key
+        before = sums.get(key)
+        sums[key] = posting if before is None else added(before, posting)
     return tuple(sums[key] for key in sorted(sums))
 
 
@@ -98,9 +99,10 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
     if whole <= 0:
         return [0] * len(weights)
     parts = [total * weight // whole for weight in weights]
-    order = sorted(range(len(weights)), key=lambda index: (-(total * weights[index] % whole), index))
-    for index in order[: total - sum(parts)]:
-        parts[index] += 1
+    if rest := total - sum(parts):
+        order = sorted(range(len(weights)), key=lambda index: (-(total * weights[index] % whole), index))
+        for index in order[:rest]:
+            parts[index] += 1
     return parts
 
 
@@ -145,7 +147,8 @@ def _stretch(reading: Reading, meter: PoolMeter | None, at_s: Instant, length_ms
     """One stretch inside one hour. A pool without a tariff costs nothing, which both sides then say."""
     pool, lines = reading
     time = [line.milli * length_ms for line in lines]
-    power = [line.milli * length_ms * _milliwatts(line, meter) for line in lines]
+    idle_mw, busy_mw = _milliwatts(meter)
+    power = [line.milli * length_ms * (idle_mw if line.account is Account.IDLE else busy_mw) for line in lines]
     energy = [one // _DEVICE_HOUR for one in power]
     pue = meter.meter.pue if meter else 1.0
     building = round(sum(power) * max(0.0, pue - 1))
@@ -178,10 +181,9 @@ def _stretch(reading: Reading, meter: PoolMeter | None, at_s: Instant, length_ms
     return [paid, *made] if made else []
 
 
-def _milliwatts(line: Line, meter: PoolMeter | None) -> int:
-    if meter is None:
-        return 0
-    return round(1000 * (meter.idle_w if line.account is Account.IDLE else meter.meter.peak_w))
+def _milliwatts(meter: PoolMeter | None) -> tuple[int, int]:
+    """Of an idle device and of one that is held."""
+    return (0, 0) if meter is None else (round(1000 * meter.idle_w), round(1000 * meter.meter.peak_w))
 
 
 def _paid(

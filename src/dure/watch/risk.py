@@ -11,9 +11,9 @@ for each serving; the burst and the metrics use the answer. Pure; O(days) for ea
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -50,9 +50,18 @@ class _Bin(NamedTuple):
     late: float
 
 
+class _Curve(NamedTuple):
+    """Loads (as bins) in order, and the late share at each."""
+
+    bins: list[float]
+    lates: list[float]
+
+
 # Until own errors are known: a forecast may be a tenth off either way.
 _USUAL_ERRORS = (-0.1, -0.05, 0.0, 0.05, 0.1)
 _FLOOR = 1e-4
+# How many of the recent days are asked for what this time of day brings.
+_SEASONS = 3
 
 
 class RiskBook:
@@ -63,9 +72,11 @@ class RiskBook:
         self._recent: list[tuple[Instant, float]] = []
         self._days: dict[int, dict[int, float]] = {}
         self._bins: dict[int, _Bin] = {}
-        self._curve: list[tuple[float, float]] | None = None
+        self._curve: _Curve | None = None
         self._made: list[tuple[Instant, float]] = []
         self._errors: list[float] = []
+        self._ranked: list[float] = []
+        """The same errors by size, kept in order as they come and go."""
 
     def feed(self, at_s: Instant, rate_per_s: float, late: float, ready: int, slowness: float = 1.0) -> None:
         """What was counted up to `at_s`: requests per second, the part that was late, replicas that answered."""
@@ -88,9 +99,9 @@ class RiskBook:
         rate = self._forecast(now_s)
         self._made.append((now_s + self._s.horizon_s, rate))
         load = rate * slowness * strictness / ready
-        errors: Sequence[float] = self._errors if len(self._errors) >= self._s.least_errors else _USUAL_ERRORS
+        errors: Sequence[float] = self._ranked if len(self._ranked) >= self._s.least_errors else _USUAL_ERRORS
         # The late share never falls with the load: of the sorted errors the first that breaks the promise is enough.
-        kept = bisect_left(sorted(errors), True, key=lambda error: self.late_at(load * (1.0 + error)) > allowed)
+        kept = bisect_left(errors, True, key=lambda error: self.late_at(load * (1.0 + error)) > allowed)
         return Foreseen(rate, self.late_at(load), (len(errors) - kept) / len(errors))
 
     def replicas(self, rate_per_s: float, allowed: float, most: int, slowness: float = 1.0) -> int:
@@ -104,14 +115,15 @@ class RiskBook:
             return 0.0
         if self._curve is None:
             self._curve = _rising(self._bins)
-        curve = self._curve
+        bins, lates = self._curve
         at = math.log(load) / self._s.bin_width
-        if at <= curve[0][0]:
-            return curve[0][1]
-        for (low, low_late), (high, high_late) in pairwise(curve):
-            if at <= high:
-                return low_late + (high_late - low_late) * (at - low) / (high - low)
-        return _beyond(curve, at)
+        above = bisect_left(bins, at)
+        if above == 0:
+            return lates[0]
+        if above == len(bins):
+            return _beyond(self._curve, at)
+        low, low_late = bins[above - 1], lates[above - 1]
+        return low_late + (lates[above] - low_late) * (at - low) / (bins[above] - low)
 
     def _learn(self, load: float, late: float) -> None:
         key = round(math.log(load) / self._s.bin_width)
@@ -124,10 +136,10 @@ class RiskBook:
         """The highest rate within the span after the horizon."""
         now = self._recent[-1][1]
         ahead = [now_s + self._s.horizon_s + k * SLOT_S for k in range(1 + int(self._s.span_s // SLOT_S))]
-        seasons = [ratio for day in self._days if (ratio := self._season(day, now_s, ahead)) is not None]
-        if seasons:
-            # The recent days say most, and the largest of them is the one to be ready for.
-            return max(now * max(seasons[-3:]), now)
+        known = (ratio for day in reversed(self._days) if (ratio := self._season(day, now_s, ahead)) is not None)
+        # The recent days say most, and the largest of them is the one to be ready for.
+        if seasons := tuple(islice(known, _SEASONS)):
+            return max(now * max(seasons), now)
         first_s, last_s = self._recent[0][0], self._recent[-1][0]
         if last_s <= first_s:
             return now
@@ -157,11 +169,18 @@ class RiskBook:
         for from_s, said in due[-1:]:
             slots = [from_s + k * SLOT_S for k in range(1 + int(self._s.span_s // SLOT_S))]
             came = max((rate for one in slots if (rate := self._at(one)) is not None), default=rate_per_s)
-            self._errors = [*self._errors[-self._s.keep_errors :], came / said - 1.0 if said > 0.0 else 0.0]
+            self._err(came / said - 1.0 if said > 0.0 else 0.0)
+
+    def _err(self, error: float) -> None:
+        if len(self._errors) > self._s.keep_errors:
+            gone = self._errors.pop(0)
+            del self._ranked[bisect_left(self._ranked, gone)]
+        self._errors.append(error)
+        insort(self._ranked, error)
 
 
-def _rising(bins: dict[int, _Bin]) -> list[tuple[float, float]]:
-    """(bin, late share), never falling: neighbours that would fall are pooled."""
+def _rising(bins: dict[int, _Bin]) -> _Curve:
+    """Never falling: neighbours that would fall are pooled."""
     pooled: list[tuple[list[int], float, float]] = []
     for key, (weight, late) in sorted(bins.items()):
         keys = [key]
@@ -171,14 +190,17 @@ def _rising(bins: dict[int, _Bin]) -> list[tuple[float, float]]:
             weight += heavy
             keys = before + keys
         pooled.append((keys, weight, late))
-    return [(float(key), late) for keys, _, late in pooled for key in keys]
+    return _Curve(
+        [float(key) for keys, _, _ in pooled for key in keys], [late for keys, _, late in pooled for _ in keys]
+    )
 
 
-def _beyond(curve: list[tuple[float, float]], at: float) -> float:
+def _beyond(curve: _Curve, at: float) -> float:
     """Past the highest load that was ever seen the log odds go on along their last slope."""
-    last, late = curve[-1]
+    bins, lates = curve
+    last, late = bins[-1], lates[-1]
     odds = _log_odds(late)
-    slope = max(0.15, (odds - _log_odds(curve[-2][1])) / (last - curve[-2][0])) if len(curve) > 1 else 0.15
+    slope = max(0.15, (odds - _log_odds(lates[-2])) / (last - bins[-2])) if len(bins) > 1 else 0.15
     return max(late, 1.0 / (1.0 + math.exp(-min(30.0, odds + slope * (at - last)))))
 
 

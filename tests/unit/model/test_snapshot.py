@@ -10,6 +10,8 @@ from dure.model.money import Rates
 from dure.model.policy import Policy, Verb
 from dure.model.snapshot import Snapshot, digest
 from dure.model.tariff import CarbonSeries, Tariff
+from dure.model.tenant import Tenant
+from dure.model.weights import Weights
 from tests.fixtures.small_world import training
 from tests.unit.place.worlds import record
 
@@ -31,6 +33,9 @@ def test_every_part_of_the_world_changes_the_digest() -> None:
         replace(WORLD, catalogue=Catalogue({}, {"m": ModelProfile("m", 1e9, 1, 1.0)})),
         replace(WORLD, tariffs=()),
         replace(WORLD, carbon=(CarbonSeries("KR", 0.0, (1.0,)),)),
+        replace(WORLD, tenants=(Tenant("another"),)),
+        replace(WORLD, policies=(Policy("p", Verb.PLACE),)),
+        replace(WORLD, weights=Weights(slo=3.0)),
         replace(WORLD, records=JOBS[:1]),
         replace(WORLD, records=(JOBS[0], replace(JOBS[1], version=9))),
     )

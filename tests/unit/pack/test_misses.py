@@ -9,12 +9,12 @@ from dure.model.demand import Demand
 from dure.model.reason import Reason, Verdict
 from dure.model.tenant import Isolation
 from dure.pack.misses import misses
-from dure.pack.room import rooms_of
+from dure.pack.room import KeptRooms
 from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod, running
 
 
 def told(gang: list[Pod], nodes: list[Node], *there: Pod) -> tuple[Verdict, ...]:
-    return misses(gang, rooms_of(cluster(nodes, list(there)), CATALOGUE), CATALOGUE)
+    return misses(gang, KeptRooms().of(cluster(nodes, list(there)), CATALOGUE), CATALOGUE)
 
 
 def test_a_cluster_or_pool_without_nodes_says_so() -> None:

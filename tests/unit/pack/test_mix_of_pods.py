@@ -122,10 +122,10 @@ def test_prices_are_made_anew_when_the_mix_has_grown_by_half_but_no_later_than_a
 def test_the_prices_for_seats_are_those_that_were_learned_last() -> None:
     memory = Memory()
     first = memory.learn(cluster([node("a")], []), CATALOGUE)
-    assert memory.tables() == plain_tables(first.tables)
-    assert memory.tables() is memory.tables()
+    assert memory.scorer().tables == plain_tables(first.tables)
+    assert memory.scorer() is memory.scorer()
     second = memory.learn(cluster([node("a")], [pod(f"p{i}", devices=2) for i in range(9)]), CATALOGUE)
-    assert memory.tables() == plain_tables(second.tables) != plain_tables(first.tables)
+    assert memory.scorer().tables == plain_tables(second.tables) != plain_tables(first.tables)
 
 
 def test_pods_that_left_and_come_back_are_new_and_those_who_stay_are_not() -> None:

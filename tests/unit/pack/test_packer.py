@@ -19,7 +19,7 @@ from dure.model.tenant import Isolation
 from dure.model.workload import WorkloadType
 from dure.pack import PackSettings, pack, seating
 from dure.pack.packer import gangs
-from dure.pack.room import rooms_of
+from dure.pack.room import KeptRooms
 from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod, running
 
 
@@ -153,7 +153,7 @@ def test_names_and_order_decide_nothing_and_nothing_is_overcommitted(wishes: lis
         for p in pods
         if p.name in one
     ]
-    for room in rooms_of(cluster(nodes, bound), CATALOGUE).values():
+    for room in KeptRooms().of(cluster(nodes, bound), CATALOGUE).values():
         assert room.cpu_milli >= 0
         for device in room.devices.values():
             assert min(device.memory_mib, device.compute_milli, device.bandwidth_milli) >= 0

@@ -142,7 +142,7 @@ def test_a_node_on_which_nothing_changed_is_not_counted_again() -> None:
     counted: list[str] = []
 
     class Watched(Survey):
-        def _figures(self, node: Node, pods: tuple[Pod, ...]) -> Figures:
+        def _figures(self, node: Node, pods: list[Pod]) -> Figures:
             counted.append(node.name)
             return super()._figures(node, pods)
 
@@ -153,3 +153,16 @@ def test_a_node_on_which_nothing_changed_is_not_counted_again() -> None:
     survey.pools(state([held(0, 1, 0, 250)], at=2), {})
     survey.pools(state([held(0, 1, 0, 250)], (NodePhase.BOOTING, *[NodePhase.READY] * 2), at=3), {})
     assert counted[3:] == ["n1", "n0"]
+
+
+def test_a_pool_is_the_very_same_until_a_node_or_a_model_of_it_is_another() -> None:
+    spec = PoolSpec("pool", "big", tariff=Tariff("c", "pool", "big"), devices=2)
+    survey = Survey(CATALOGUE, (spec,))
+    nodes = (node("a", 2),)
+    [first] = survey.pools(ClusterState("c", 0.0, "1", nodes, ()), {})
+    [again] = survey.pools(ClusterState("c", 9.0, "2", nodes, ()), {})
+    assert again is first
+    [warm] = survey.pools(ClusterState("c", 9.0, "3", nodes, ()), {"pool": {"m": 1}})
+    assert warm.warm == {"m": 1}
+    [more] = survey.pools(ClusterState("c", 9.0, "4", (*nodes, node("b", 2)), ()), {})
+    assert (more.nodes, more.warm) == (2, {})

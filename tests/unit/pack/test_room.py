@@ -8,8 +8,10 @@ from dure.model.accelerator import ShareMode
 from dure.model.affinity import PodTerm, Rules
 from dure.model.claim import Allotted
 from dure.model.cluster import Device, NodePhase, Pod, PodPhase, Slice
+from dure.model.decision import Bind
 from dure.model.tenant import Isolation
-from dure.pack.room import DeviceRoom, NodeRoom, copied, room_of, rooms_of
+from dure.pack import Memory, pack
+from dure.pack.room import DeviceRoom, KeptRooms, NodeRoom, copied, room_of
 from tests.unit.pack.worlds import BIG, CATALOGUE, cluster, node, pod
 
 HALF = Slice("a/0", ShareMode.MIG, "3g.40gb", 4, 4, memory_mib=38_912, compute_milli=426, bandwidth_milli=500)
@@ -131,7 +133,7 @@ def test_rooms_are_of_the_nodes_that_are_there_with_those_who_hold_them() -> Non
         pod("lost", node="b", phase=PodPhase.RUNNING),
         pod("waits"),
     ]
-    rooms = rooms_of(cluster(nodes, there), CATALOGUE)
+    rooms = KeptRooms().of(cluster(nodes, there), CATALOGUE)
     assert list(rooms) == ["a"]
     assert list(rooms["a"].pods) == ["bound"]
     assert rooms["a"].devices["a/0"].clients == 1
@@ -151,3 +153,42 @@ def test_what_happens_in_a_copy_stays_there() -> None:
     assert (host_figures(room), figures(room.devices["a/0"])) == before
     assert [room.tenants, room.workloads, room.fences, room.allotted, room.pods] == held
     assert host_figures(twin) != before[0]
+
+
+def test_a_node_is_built_anew_only_when_it_or_a_pod_on_it_is_another() -> None:
+    kept = KeptRooms()
+    there = msgspec.structs.replace(pod("p", devices=1), node="a", phase=PodPhase.RUNNING)
+    nodes = [node("a", 2), node("b", 2)]
+    first = kept.of(cluster(nodes, [there]), CATALOGUE)
+    again = kept.of(cluster(nodes, [there]), CATALOGUE)
+    assert again["a"] is first["a"]
+    gone = kept.of(cluster(nodes, []), CATALOGUE)
+    assert gone["a"] is not first["a"]
+    assert not gone["a"].pods
+    assert gone["b"] is first["b"]
+    wider = kept.of(cluster([nodes[0], node("b", 4)], []), CATALOGUE)
+    assert len(wider["b"].devices) == 4
+    less = msgspec.structs.replace(CATALOGUE, models={})
+    assert kept.of(cluster(nodes, []), less)["a"] is not gone["a"]
+
+
+def test_a_room_that_somebody_worked_on_is_not_kept() -> None:
+    memory, world = Memory(), cluster([node("a", 1)], [pod("p", devices=1)])
+    assert pack(world, CATALOGUE, memory) == pack(world, CATALOGUE, memory)
+    assert isinstance(pack(world, CATALOGUE, memory)[0], Bind)
+
+
+def test_what_a_kept_room_knows_of_a_kind_of_pods_is_what_a_new_one_would_say() -> None:
+    memory = Memory()
+    nodes = [node("a", 2), node("b", 2)]
+    bound: list[Pod] = []
+    for number in range(4):
+        wanted = pod(f"p{number}", devices=1, tenant=f"t{number % 2}")
+        world = cluster(nodes, [*bound, wanted])
+        [found] = [one for one in pack(world, CATALOGUE, memory) if isinstance(one, Bind)]
+        fresh = Memory()
+        fresh.priced, fresh.mix, fresh.classes = memory.priced, memory.mix, memory.classes
+        fresh._hardware, fresh._nodes, fresh._seen = memory._hardware, memory._nodes, set(memory._seen)
+        fresh._learned, fresh._fleet = memory._learned, memory._fleet
+        assert found in pack(world, CATALOGUE, fresh)
+        bound.append(msgspec.structs.replace(wanted, node=found.node, slices=found.slices, phase=PodPhase.RUNNING))

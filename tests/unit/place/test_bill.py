@@ -10,6 +10,7 @@ from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
 from dure.model.cluster import ClusterInfo
 from dure.model.money import Rates
+from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity, Weekly
 from dure.model.units import MICROS
 from dure.model.weights import Weights
@@ -378,3 +379,19 @@ def test_every_pool_with_a_cluster_and_a_tariff_is_a_home_in_the_order_of_its_na
     grids = (carbon("a", (100.0, None, 300.0)), carbon("b", None), carbon("c", 150.0))
     assert {one.unknown_g_per_kwh for one in world_of(replace(world, carbon=grids), 4).homes} == {200.0}
     assert {one.unknown_g_per_kwh for one in world_of(replace(world, carbon=()), 4).homes} == {820.0}
+
+
+def test_prices_and_grids_that_change_are_seen_at_once_also_within_an_hour() -> None:
+    def sums(world: Snapshot) -> tuple[float, float]:
+        [home] = world_of(world, 4).homes
+        assert home.series.price is not None
+        return float(home.series.price.sums[-1]), float(home.series.carbon.known.sums[-1])
+
+    price, carbon = sums(WORLD)
+    assert sums(WORLD) == (price, carbon)
+    dearer = tuple(replace(one, owned=Weekly((123_000_000,))) for one in WORLD.tariffs)
+    assert sums(replace(WORLD, tariffs=dearer)) == (4 * 123_000_000, carbon)
+    greener = tuple(replace(one, g_per_kwh=(1.0,) * len(one.g_per_kwh)) for one in WORLD.carbon)
+    assert sums(replace(WORLD, carbon=greener)) == (price, 4.0)
+    later = replace(WORLD, now_s=WORLD.now_s + 3600)
+    assert world_of(later, 4).homes[0].series.carbon.known.knots[0] > WORLD.now_s

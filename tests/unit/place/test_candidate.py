@@ -47,7 +47,8 @@ def test_all_replicas_count_in_what_a_workload_takes() -> None:
 )
 def test_of_a_share_memory_counts_where_it_is_the_larger_part(compute: int, memory_gib: int, milli: int) -> None:
     job = record(fraction(compute_milli=compute, memory_mib=memory_gib * GIB))
-    assert device_need(home_of(job)[1]) == milli
+    _, found = home_of(job)
+    assert device_need(found.option, found.demand) == milli
 
 
 def test_a_run_ends_when_a_slow_one_would_from_its_start() -> None:

@@ -110,3 +110,14 @@ def test_a_policy_switches_learning_off_or_to_the_bandit() -> None:
         assert isinstance(entry.decision, Reweigh)
         assert entry.decision.method == method
         assert (weights_of(store) == Weights()) is (method == "off")
+
+
+def test_use_follows_the_pools_of_the_newest_report() -> None:
+    store = MemoryStore()
+    adapting = Adapting(store)
+    adapting.look([], [report("a", free=4)], START_S)
+    adapting.look([], [report("a", free=0)], START_S + HOUR / 2)
+    adapting.look([], [report("a", free=0)], START_S + HOUR)
+    [entry] = closed(adapting, store, START_S + HOUR)
+    assert isinstance(entry.decision, Reweigh)
+    assert entry.decision.seen.use == {"a/big": 0.5}

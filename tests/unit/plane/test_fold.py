@@ -17,6 +17,7 @@ from dure.model.workload import (
     WorkloadType,
 )
 from dure.plane import fold as module
+from dure.plane.apply import Draft, Folding
 from dure.plane.fold import MAX_RESTARTS, PATIENCE_S, leave
 
 HOME = Placement("w", 2, "seoul", "t4", "t4", ShareMode.EXCLUSIVE, Capacity.OWNED, replicas=2, decided_s=10.0)
@@ -103,3 +104,27 @@ def test_requests_of_earlier_homes_are_added() -> None:
 
 def test_leaving_keeps_the_generation() -> None:
     assert leave(record().status, 1.0, "why", None).generation == 2
+
+
+def test_turn_after_turn_each_draft_takes_in_what_a_single_look_would_say() -> None:
+    """Also where the record, what is observed of it, or only the time is another than in the turn before."""
+    quiet = report(pods=2, bound=2, ready=2, started_s=15.0)
+    runs = record(Phase.RUNNING, ready=2, started_s=15.0)
+    further = report(at_s=30.0, pods=2, bound=2, ready=2, started_s=15.0, done_s=9.0)
+    waits, unbound = record(), report(pods=2)
+    turns = [
+        (runs, quiet, 20.0),
+        (runs, quiet, 25.0),
+        (runs, further, 30.0),
+        (runs, quiet, 31.0),
+        (record(Phase.RUNNING, ready=1, started_s=15.0), quiet, 32.0),
+        (runs, report(at_s=40.0), 40.0),
+        (record(Phase.RUNNING, leaving_s=35.0), report(at_s=40.0), 40.0),
+        (waits, unbound, 50.0),
+        (waits, unbound, 11.0 + PATIENCE_S),
+    ]
+    folding = Folding()
+    for before, told, now_s in turns:
+        draft = Draft(before)
+        folding.fold([draft], [told], now_s)
+        assert draft.status == fold(before, told, now_s)

@@ -92,3 +92,21 @@ def test_the_learnt_late_share_never_falls_with_load_and_stays_a_share(drawn: li
     found = [book.late_at(load) for load in (0.0, 0.05, 0.5, 1.0, 3.0, 9.0, 27.0, 60.0, 300.0)]
     assert all(0.0 <= late <= 1.0 for late in found)
     assert all(before <= after + 1e-12 for before, after in pairwise(found))
+
+
+def test_errors_of_the_past_are_forgotten_when_newer_ones_have_come() -> None:
+    book = RiskBook(RiskSettings(horizon_s=300.0, span_s=600.0, least_errors=4, keep_errors=12))
+
+    def risks(rates: list[float], start_s: float) -> tuple[float, list[float]]:
+        found, at_s = [], start_s
+        for rate in rates:
+            at_s = fed(book, at_s, [rate])
+            foreseen = book.foresee(at_s, 2, 0.05)
+            found.append(foreseen.risk if foreseen is not None else 0.0)
+        return at_s, found
+
+    at_s, wild = risks([2.0, 2.0, 2.0, 16.0] * 12, 0.0)
+    _, calm = risks([8.0] * 60, at_s)
+    assert max(wild[-4:]) > 0.0
+    assert calm[5] > 0.0
+    assert calm[-1] == 0.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import lru_cache
 from statistics import NormalDist
 
 _STANDARD = NormalDist()
@@ -32,4 +33,8 @@ def smooth(seed: int, at: float, *key: str | int) -> float:
     """Noise in (0, 1) that changes gently with `at`: draws at whole numbers, a cosine between them."""
     left = math.floor(at)
     weight = (1 - math.cos(math.pi * (at - left))) / 2
-    return (1 - weight) * uniform(seed, *key, left) + weight * uniform(seed, *key, left + 1)
+    return (1 - weight) * _corner(seed, *key, left) + weight * _corner(seed, *key, left + 1)
+
+
+# Whoever draws a curve asks for the same two corners again and again.
+_corner = lru_cache(maxsize=1024)(uniform)

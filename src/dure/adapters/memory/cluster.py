@@ -57,6 +57,12 @@ class MemoryCluster:
     def name(self) -> str:
         return self._world.cluster
 
+    @property
+    def version(self) -> str:
+        """That of the state that `fetch_state` would answer with, which is not made for it."""
+        with self._lock:
+            return str(self._present().version)
+
     def tend(self) -> None:
         """Nothing is ever half done here."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 from dure.adapters.memory import serving
 from dure.adapters.memory.world import Work, World
@@ -63,7 +62,7 @@ def _fresh_until_s(world: World, work: Work) -> Instant:
 def observed(world: World, work: Work) -> Observed:
     serving.count(world, work)
     here = [world.pods[name] for name in work.pods]
-    phases = Counter(pod.phase for pod in here)
+    phases = [pod.phase for pod in here]
     waiting = next((pod.message for pod in here if pod.phase is PodPhase.PENDING and pod.message), "")
     answers = work.desired.spec.type is WorkloadType.SERVING
     return Observed(
@@ -72,9 +71,9 @@ def observed(world: World, work: Work) -> Observed:
         generation=work.desired.placement.generation,
         pods=len(here),
         bound=sum(pod.holds for pod in here),
-        ready=phases[PodPhase.RUNNING],
-        succeeded=phases[PodPhase.SUCCEEDED],
-        failed=phases[PodPhase.FAILED],
+        ready=phases.count(PodPhase.RUNNING),
+        succeeded=phases.count(PodPhase.SUCCEEDED),
+        failed=phases.count(PodPhase.FAILED),
         started_s=work.started_s,
         finished_s=work.finished_s,
         done_s=work.safe_s(world.now_s),

@@ -43,6 +43,7 @@ class MemoryStore:
         self._settings: dict[str, str] = {}
         self._tenants: tuple[Tenant, ...] = ()
         self._policies: dict[str, list[Policy]] = defaultdict(list)
+        self._newest_policies: tuple[Policy, ...] | None = None
         self._tokens: dict[str, Token] = {}
         self._lease: tuple[str, int, Instant] = ("", 0, 0.0)
         self._listeners: list[Callable[[], None]] = []
@@ -162,7 +163,7 @@ class MemoryStore:
         return tuple(found[-limit:] if newest else found[:limit])
 
     def list_charges(self, since_day: int, until_day: int) -> tuple[Charge, ...]:
-        return tuple(charge for key, charge in sorted(self._charges.items()) if since_day <= key[0] < until_day)
+        return tuple(self._charges[key] for key in sorted(self._charges) if since_day <= key[0] < until_day)
 
     def list_ledger(
         self, since_hour: int, until_hour: int, *, tenant: str | None = None, cluster: str | None = None
@@ -205,12 +206,15 @@ class MemoryStore:
     def write_policy(self, policy: Policy) -> Policy:
         versions = self._policies[policy.name]
         versions.append(msgspec.structs.replace(policy, version=len(versions) + 1))
+        self._newest_policies = None
         return versions[-1]
 
     def list_policies(self, *, name: str | None = None) -> tuple[Policy, ...]:
         if name is not None:
             return tuple(self._policies.get(name, ()))
-        return tuple(versions[-1] for _, versions in sorted(self._policies.items()))
+        if self._newest_policies is None:
+            self._newest_policies = tuple(versions[-1] for _, versions in sorted(self._policies.items()))
+        return self._newest_policies
 
     def write_token(self, token: Token) -> None:
         self._tokens[token.id] = token
@@ -256,8 +260,9 @@ class MemoryStore:
 
     def _post(self, postings: Sequence[Posting]) -> None:
         for one in postings:
-            kept = self._ledger.setdefault(one.hour, {})
-            kept[one.key] = added(kept[one.key], one) if one.key in kept else one
+            kept, key = self._ledger.setdefault(one.hour, {}), one.key
+            before = kept.get(key)
+            kept[key] = one if before is None else added(before, one)
 
     def _append(self, entries: Sequence[JournalEntry], events: Sequence[Event]) -> None:
         for entry in entries:
