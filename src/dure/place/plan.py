@@ -22,6 +22,7 @@ from dure.model.units import HOUR_S, Instant
 from dure.model.workload import Placement, Workload, WorkloadRecord
 from dure.place.batch import Batch, Choice, batch_of, dispute_of, wishes, with_admitted
 from dure.place.candidate import Candidate, Cycle
+from dure.place.crowd import queue_of
 from dure.place.option import Option
 from dure.place.plain import plain_insert
 from dure.place.reclaim import reclaims
@@ -53,12 +54,20 @@ def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     cycle = Cycle(snapshot, awake)
     arrived = _arrived(cycle, awake)
     awake = tuple(record for record in awake if record.name not in arrived)
-    batch = batch_of(cycle, awake)
+    queue = queue_of(cycle, awake)
+    batch = batch_of(cycle, queue.looked, queue.behind)
     chosen = wishes(cycle, batch)
     if chosen is None:
         chosen = solved(cycle, batch)
     decisions = tuple(_decision(cycle, batch, job, chosen[job]) for job in batch.order)
-    return (*arrived.values(), *decisions, *asleep, *reclaims(snapshot, decisions))
+    behind = tuple(hold for tail in queue.tails for hold in _held_behind(cycle, tail))
+    return (*arrived.values(), *decisions, *behind, *asleep, *reclaims(snapshot, decisions))
+
+
+def _held_behind(cycle: Cycle, tail: tuple[WorkloadRecord, ...]) -> list[Hold]:
+    """All of a tail hear what keeps its first one out, once the room is given away."""
+    verdicts = held(cycle, tail[0], tuple(cycle.candidates(tail[0])))
+    return [Hold(record.name, verdicts) for record in tail]
 
 
 def _arrived(cycle: Cycle, waiting: tuple[WorkloadRecord, ...]) -> dict[str, Place]:
