@@ -155,6 +155,19 @@ def test_lists_are_sorted_by_submission_and_filtered(store: StorePort) -> None:
     assert [one.name for one in store.list_workloads(ended=True)] == ["a-late"]
 
 
+def test_those_that_have_a_home_are_listed_without_the_queue(store: StorePort) -> None:
+    kept = {
+        phase: store.create_workload(record(f"w-{phase}", submitted_s=-float(at))) for at, phase in enumerate(Phase)
+    }
+    assert store.list_homed() == ()
+    store.commit([moved(one, phase) for phase, one in kept.items() if phase is not Phase.PENDING])
+    assert [one.name for one in store.list_homed()] == ["w-running", "w-starting", "w-placed"]
+    running = store.fetch_workload("w-running")
+    assert running in store.list_homed()
+    store.commit([moved(running, Phase.DONE)])
+    assert [one.status.phase for one in store.list_homed()] == [Phase.STARTING, Phase.PLACED]
+
+
 def test_phases_are_counted_and_the_lately_ended_can_be_asked_for(store: StorePort) -> None:
     early, late = store.create_workload(record("early")), store.create_workload(record("late"))
     store.create_workload(record("open"))

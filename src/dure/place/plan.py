@@ -49,11 +49,12 @@ def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     policy = snapshot.policy(Verb.PLACE)
     if policy.paused:
         return tuple(_paused(record, policy.name) for record in sorted(waiting, key=lambda one: one.name))
-    asleep = tuple(_asleep(record) for record in waiting if _sleeps(record, snapshot.now_s))
-    awake = tuple(record for record in waiting if not _sleeps(record, snapshot.now_s))
+    sleeping = {record.uid for record in waiting if _sleeps(record, snapshot.now_s)}
+    asleep = tuple(_asleep(record) for record in waiting if record.uid in sleeping)
+    awake = tuple(record for record in waiting if record.uid not in sleeping) if sleeping else waiting
     cycle = Cycle(snapshot, awake)
     arrived = _arrived(cycle, awake)
-    awake = tuple(record for record in awake if record.name not in arrived)
+    awake = tuple(record for record in awake if record.name not in arrived) if arrived else awake
     queue = queue_of(cycle, awake)
     batch = batch_of(cycle, queue.looked, queue.behind)
     chosen = wishes(cycle, batch)
@@ -98,8 +99,9 @@ def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]
 def _sleeps(record: WorkloadRecord, now_s: Instant) -> bool:
     """Waits on purpose for a better hour, and this hour was already looked at."""
     again_s = record.status.look_again_s
-    waits = any(verdict.reason in WAITS_ON_PURPOSE for verdict in record.status.held)
-    return waits and again_s is not None and now_s < again_s
+    if again_s is None or now_s >= again_s:
+        return False
+    return any(verdict.reason in WAITS_ON_PURPOSE for verdict in record.status.held)
 
 
 def _asleep(record: WorkloadRecord) -> Hold:

@@ -105,7 +105,7 @@ class Desk:
                 message="cancelled by its owner",
             )
             told = Event(now_s, "Cancelled", f"{name} was cancelled", tenant=record.spec.tenant, workload=name)
-            change = Change(record.uid, record.version, status, events=(told,), charges=tuple(draft.charges))
+            change = Change(record.uid, record.version, status, events=(told,), charges=draft.charges)
             if not self.store.commit([change]):
                 return msgspec.structs.replace(record, status=status, version=record.version + 1)
         raise Conflict(f"workload '{name}' changes too fast to be cancelled", remedy="Try again.")

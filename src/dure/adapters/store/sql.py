@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from dure.adapters.store.bus import Bus
 
 _LEADER = "leader"
+_WAITING = tuple(phase.value for phase in Phase if phase.waits)
 # Other replicas hear of it when this transaction is committed.
 CHANNEL = "dure_news"
 # Looking for a similar name must not cost more than the answer is worth.
@@ -186,6 +187,13 @@ class SqlStore:
         if most is not None:
             found.sort(key=lambda one: (one.status.submitted_s, one.name))
         return tuple(found)
+
+    def list_homed(self) -> tuple[WorkloadRecord, ...]:
+        columns = t.workloads.c
+        query = select(t.workloads).where(columns.ended == 0, columns.phase.not_in(_WAITING))
+        with self._read() as db:
+            rows = db.execute(query.order_by(columns.submitted_s, columns.name))
+            return tuple(self._decoded.records(rows, all_open=False))
 
     def count_workloads(self) -> dict[Phase, int]:
         query = select(t.workloads.c.phase, func.count()).group_by(t.workloads.c.phase)
