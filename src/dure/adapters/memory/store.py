@@ -131,6 +131,12 @@ class MemoryStore:
     def list_homed(self) -> tuple[WorkloadRecord, ...]:
         return self._homed(self._list_open())
 
+    def count_waiting(self, tenant: str) -> int:
+        return sum(one.status.phase.waits and one.spec.tenant == tenant for one in self._list_open())
+
+    def list_created(self, keys: Sequence[str]) -> dict[str, WorkloadRecord]:
+        return {key: self._records[self._keys[key]] for key in keys if key in self._keys}
+
     def count_workloads(self) -> dict[Phase, int]:
         return dict(Counter(record.status.phase for record in self._records.values()))
 

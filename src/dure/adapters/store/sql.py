@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Select, func, select
 from dure.adapters.acting import act, who_acts
 from dure.adapters.store import audit
 from dure.adapters.store import tables as t
-from dure.adapters.store.batches import create_all, swap_all, taken
+from dure.adapters.store.batches import by_key, create_all, swap_all, taken
 from dure.adapters.store.freshness import Decoded, freshness_of
 from dure.adapters.store.rows import (
     DECODERS,
@@ -194,6 +194,16 @@ class SqlStore:
         with self._read() as db:
             rows = db.execute(query.order_by(columns.submitted_s, columns.name))
             return tuple(self._decoded.records(rows, all_open=False))
+
+    def count_waiting(self, tenant: str) -> int:
+        columns = t.workloads.c
+        query = select(func.count()).where(columns.ended == 0, columns.tenant == tenant, columns.phase.in_(_WAITING))
+        with self._read() as db:
+            return db.execute(query).scalar_one()
+
+    def list_created(self, keys: Sequence[str]) -> dict[str, WorkloadRecord]:
+        with self._read() as db:
+            return by_key(db, {key for key in keys if key})
 
     def count_workloads(self) -> dict[Phase, int]:
         query = select(t.workloads.c.phase, func.count()).group_by(t.workloads.c.phase)
