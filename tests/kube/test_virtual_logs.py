@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from lab import images
 from lab.errors import LabError
 from lab.lab import Lab
-from tests.kube.virtual_world import settled, virtual_world
+from tests.kube.virtual_world import Tenant, settled, virtual_world
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.real_node]
 
@@ -36,9 +37,9 @@ def test_a_tenant_reads_logs_and_runs_commands_in_its_own_pods_alone(tmp_path: P
         robots, vision = world.create("robots"), world.create("vision")
         for name, tenant in {"robots": robots, "vision": vision}.items():
             # A new namespace has its service account a moment later.
-            settled(lambda one=tenant: one.get("serviceaccount", "default")["kind"] != "", "its service account")
+            settled(partial(_has_account, tenant), "its service account")
             tenant.apply(POD.replace("WHO", name))
-            settled(lambda one=tenant: one.get("pod", "talks")["status"]["phase"] == "Running", f"the pod of {name}")
+            settled(partial(_runs, tenant), f"the pod of {name}")
         settled(lambda: robots.kubectl("logs", "talks") == "of robots\nmore\n", "the log")
         assert vision.kubectl("logs", "talks", "--tail=2") == "of vision\nmore\n"
         assert robots.kubectl("logs", "talks", "--tail=1") == "more\n"
@@ -50,3 +51,11 @@ def test_a_tenant_reads_logs_and_runs_commands_in_its_own_pods_alone(tmp_path: P
             robots.kubectl("logs", "talks", *READER)
         with pytest.raises(LabError, match="not found"):
             robots.kubectl("logs", "nobody")
+
+
+def _has_account(tenant: Tenant) -> bool:
+    return bool(tenant.get("serviceaccount", "default")["metadata"]["name"])
+
+
+def _runs(tenant: Tenant) -> bool:
+    return bool(tenant.get("pod", "talks")["status"]["phase"] == "Running")
