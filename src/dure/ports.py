@@ -216,6 +216,18 @@ class StorePort(Protocol):
         """With `since_s` of the ended ones only those that finished at or after it; of them the `most` last ones."""
         ...
 
+    def list_homed(self) -> tuple[WorkloadRecord, ...]:
+        """The open ones that do not wait: however long the queue is, no more than the fleet can hold."""
+        ...
+
+    def count_waiting(self, tenant: str) -> int:
+        """How many open workloads of a tenant have no home."""
+        ...
+
+    def list_created(self, keys: Sequence[str]) -> dict[str, WorkloadRecord]:
+        """What was created under those of the idempotency keys that are known, as it is now."""
+        ...
+
     def count_workloads(self) -> dict[Phase, int]:
         """How many there are in each phase, however many that is."""
         ...

@@ -155,6 +155,36 @@ def test_lists_are_sorted_by_submission_and_filtered(store: StorePort) -> None:
     assert [one.name for one in store.list_workloads(ended=True)] == ["a-late"]
 
 
+def test_those_that_have_a_home_are_listed_without_the_queue(store: StorePort) -> None:
+    kept = {
+        phase: store.create_workload(record(f"w-{phase}", submitted_s=-float(at))) for at, phase in enumerate(Phase)
+    }
+    assert store.list_homed() == ()
+    store.commit([moved(one, phase) for phase, one in kept.items() if phase is not Phase.PENDING])
+    assert [one.name for one in store.list_homed()] == ["w-running", "w-starting", "w-placed"]
+    running = store.fetch_workload("w-running")
+    assert running in store.list_homed()
+    store.commit([moved(running, Phase.DONE)])
+    assert [one.status.phase for one in store.list_homed()] == [Phase.STARTING, Phase.PLACED]
+
+
+def test_the_queue_of_a_tenant_is_counted_without_what_has_a_home_or_has_ended(store: StorePort) -> None:
+    kept = {phase: store.create_workload(record(f"w-{phase}")) for phase in Phase}
+    store.create_workload(record("other", tenant="search"))
+    store.commit([moved(one, phase) for phase, one in kept.items() if phase is not Phase.PENDING])
+    assert store.count_waiting(kept[Phase.PENDING].spec.tenant) == 2
+    assert store.count_waiting("search") == 1
+    assert store.count_waiting("nobody") == 0
+
+
+def test_what_was_created_under_a_key_is_found_as_it_is_now(store: StorePort) -> None:
+    made = store.create_workload(record("keyed"), idempotency_key="k")
+    store.create_workload(record("without"))
+    store.commit([moved(made, Phase.DONE)])
+    found = store.list_created(["", "k", "unknown"])
+    assert {key: (one.uid, one.status.phase) for key, one in found.items()} == {"k": (made.uid, Phase.DONE)}
+
+
 def test_phases_are_counted_and_the_lately_ended_can_be_asked_for(store: StorePort) -> None:
     early, late = store.create_workload(record("early")), store.create_workload(record("late"))
     store.create_workload(record("open"))

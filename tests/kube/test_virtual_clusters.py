@@ -10,6 +10,7 @@ import pytest
 
 from lab.errors import LabError
 from lab.fixtures import LabFactory
+from tests.kube.secure_etcd import secure_etcd
 from tests.kube.virtual_world import Tenant, VirtualWorld, settled, virtual_world
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -80,7 +81,7 @@ READER = ("--as=anna", "--as-group=system:authenticated")
 
 
 def test_equal_names_of_two_tenants_never_meet_on_their_host(lab_factory: LabFactory, tmp_path: Path) -> None:
-    with virtual_world(lab_factory(["host"]), tmp_path) as world:
+    with secure_etcd(tmp_path) as etcd, virtual_world(lab_factory(["host"]), tmp_path, etcd) as world:
         robots, vision = world.create("robots"), world.create("vision")
         equal_names_never_meet(world, {"robots": robots, "vision": vision})
         definitions_and_rights_are_their_own(world, robots, vision)

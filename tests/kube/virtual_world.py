@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from lab.build import ensure
@@ -18,6 +18,7 @@ from lab.lab import Lab
 from lab.rest import Json
 from tests.chaos.waiting import free_port
 from tests.kube.chaos import Process
+from tests.kube.secure_etcd import SecureEtcd
 
 NODES = "nodes:\n- {group: gpu, count: 2, cpu: 64, memory: 256Gi, gpu: {count: 8}}\n"
 PATIENCE_S = 120.0
@@ -26,14 +27,14 @@ PATIENCE_S = 120.0
 class VirtualWorld:
     """`create` gives a `kubectl` of the tenant; `host` is the cluster that runs its pods."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    def __init__(self, lab: Lab, folder: Path, etcd: Sequence[str]) -> None:
         self.lab, self.host, self._folder = lab, lab["host"], folder
         self.state = folder / "plane"
         self.plane = Process(folder / "plane.log", "up", "--state", str(self.state), "--port", str(free_port()))
         built = ensure([APISERVER, CONTROLLER_MANAGER])
         self.server = Process(
             folder / "serve.log", "tenant", "serve", "--kubeconfig", str(self.host.kubeconfig_path),
-            "--etcd", lab.etcd_url, "--state", str(folder / "serve"),
+            *etcd, "--state", str(folder / "serve"),
             "--apiserver", str(built[APISERVER] / APISERVER),
             "--controllers", str(built[CONTROLLER_MANAGER] / CONTROLLER_MANAGER),
         )  # fmt: skip
@@ -86,9 +87,14 @@ class Tenant:
 
 
 @contextlib.contextmanager
-def virtual_world(lab: Lab, folder: Path) -> Iterator[VirtualWorld]:
-    lab["host"].add_nodes(NODES)
-    world = VirtualWorld(lab, folder)
+def virtual_world(
+    lab: Lab, folder: Path, etcd: SecureEtcd | None = None, *, nodes: str = NODES
+) -> Iterator[VirtualWorld]:
+    """With the lab's own etcd, which trusts everybody on this machine, or with one that does not."""
+    if nodes:
+        lab["host"].add_nodes(nodes)
+    kept = ("--etcd", etcd.url, "--etcd-pki", str(etcd.pki)) if etcd else ("--etcd", lab.etcd_url)
+    world = VirtualWorld(lab, folder, kept)
     world.plane.start()
     world.server.start()
     try:

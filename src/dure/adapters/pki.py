@@ -86,10 +86,13 @@ class Authority:
         usage: x509.ObjectIdentifier,
         hosts: Iterable[str] = (),
         now: dt.datetime | None = None,
+        *,
+        also: Iterable[x509.ObjectIdentifier] = (),
     ) -> Pair:
-        """A new key with its certificate, in two files of this name."""
+        """A new key with its certificate, in two files of this name; `also` are further uses of it."""
         key, pair = ec.generate_private_key(ec.SECP256R1()), self._pair(file)
-        made = self._sign(subject, key.public_key(), usage, [_host(host) for host in hosts], now or _now())
+        names = [_host(host) for host in hosts]
+        made = self._sign(subject, key.public_key(), [usage, *also], names, now or _now())
         # The key first: a server that reads between the two finds an old pair or none that fits, and tries again.
         write_whole(pair.key, _pem_of(key), 0o600)
         write_whole(pair.certificate, made, 0o644)
@@ -104,7 +107,7 @@ class Authority:
             raise InvalidInput("this is not a certificate signing request in PEM") from error
         if not asked.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
             raise InvalidInput("the signing request is not signed by its own key, or that is not an EC key")
-        made = self._sign(name_of(cluster), key, ExtendedKeyUsageOID.CLIENT_AUTH, [], now or _now())
+        made = self._sign(name_of(cluster), key, [ExtendedKeyUsageOID.CLIENT_AUTH], [], now or _now())
         return made.decode()
 
     def _make(self, now: dt.datetime, others: list[x509.Certificate]) -> None:
@@ -123,13 +126,13 @@ class Authority:
         self,
         subject: x509.Name,
         key: ec.EllipticCurvePublicKey,
-        usage: x509.ObjectIdentifier,
+        usages: list[x509.ObjectIdentifier],
         names: list[x509.GeneralName],
         now: dt.datetime,
     ) -> bytes:
         own = self._trusted()[0]
         builder = _builder(subject, own.subject, key, now, self._leaf)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         signer = serialization.load_pem_private_key(self._key_file.read_bytes(), None)

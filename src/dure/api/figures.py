@@ -56,7 +56,7 @@ class ServingCollector(Collector):
         yield from (asked, good, wanted, ready)
 
     def _servings(self) -> Iterable[WorkloadRecord]:
-        for record in self._store.list_workloads(ended=False):
+        for record in self._store.list_homed():
             if record.spec.type is WorkloadType.SERVING and record.status.placement is not None:
                 yield record
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _LOOK_S = 0.5
 # Not the agent's name: what the agent applies to the same namespace would take the mark away again.
 _MANAGER = "dure-tenant"
+_FOLDER = click.Path(file_okay=False, path_type=Path)
 _PROGRAM = click.Path(exists=True, dir_okay=False, path_type=Path)
 _host_options = (
     click.option("--kubeconfig", type=click.Path(path_type=Path), help="Host cluster; else what kubectl would take."),
@@ -119,8 +120,28 @@ def delete(name: str, virtual: bool, wait_s: float, kubeconfig: Path | None, con
     click.echo(f"the virtual cluster of {name} is gone", err=True)
 
 
+@command.command("etcd")
+@click.argument("folder", type=_FOLDER)
+@click.option("--host", "hosts", multiple=True, help="A name or address of the etcd beside 127.0.0.1; repeatable.")
+def etcd_certificates(folder: Path, hosts: tuple[str, ...]) -> None:
+    """Make the authority of an etcd that lets every virtual cluster at its own keys only; prints etcd's options.
+
+    The folder is then given to `dure tenant serve --etcd-pki`. Who can read it can read all of that etcd.
+
+    \b
+    Example:
+      etcd --data-dir /var/lib/etcd --listen-client-urls https://127.0.0.1:2379 \\
+        --advertise-client-urls https://127.0.0.1:2379 $(dure tenant etcd /etc/dure/etcd)
+    """
+    from dure.adapters.virtual.etcd import Etcd
+
+    for flag in Etcd("", folder).server_flags(["127.0.0.1", "localhost", *hosts]):
+        click.echo(flag)
+
+
 @command.command()
 @click.option("--etcd", type=URL, required=True, help="The etcd that keeps the state of virtual clusters.")
+@click.option("--etcd-pki", type=_FOLDER, help="Its authority, made by `dure tenant etcd`; for an etcd at https.")
 @click.option("--apiserver", type=_PROGRAM, required=True, help="The program kube-apiserver.")
 @click.option("--controllers", type=_PROGRAM, required=True, help="The program kube-controller-manager.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Where the virtual API servers listen.")
@@ -129,6 +150,7 @@ def delete(name: str, virtual: bool, wait_s: float, kubeconfig: Path | None, con
 @state_option
 def serve(
     etcd: str,
+    etcd_pki: Path | None,
     apiserver: Path,
     controllers: Path,
     address: str,
@@ -140,17 +162,20 @@ def serve(
 
     \b
     Example:
-      dure tenant serve --kubeconfig ~/.kube/seoul --etcd http://127.0.0.1:2379 \\
+      dure tenant serve --kubeconfig ~/.kube/seoul --etcd https://127.0.0.1:2379 --etcd-pki /etc/dure/etcd \\
         --apiserver /opt/kubernetes/kube-apiserver --controllers /opt/kubernetes/kube-controller-manager
     """
     from dure.adapters.redact import guard_logs
     from dure.adapters.virtual.control_plane import Programs
+    from dure.adapters.virtual.etcd import Etcd
     from dure.adapters.virtual.keeper import Keeper
     from dure.cli.lock import hold
 
+    if (etcd_pki is not None) != etcd.startswith("https:"):
+        raise click.UsageError("--etcd-pki goes with an etcd at https, and such an etcd needs it.")
     guard_logs()
     with hold(state, "virtual-clusters.lock"), closing(_host(kubeconfig, context)) as host:
-        programs = Programs(apiserver, controllers, etcd.rstrip("/"), address)
+        programs = Programs(apiserver, controllers, Etcd(etcd.rstrip("/"), etcd_pki), address)
         keeper = Keeper(host, programs, state / "virtual-clusters")
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: keeper.stop())

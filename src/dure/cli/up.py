@@ -50,6 +50,14 @@ SWITCH_S = 0.0002
 )
 @click.option("--keep", type=KEPT, envvar="DURE_KEEP", help="How much of the past is kept (90d, 26w); else all.")
 @click.option(
+    "--most-waiting",
+    type=click.IntRange(min=1),
+    default=20_000,
+    show_default=True,
+    envvar="DURE_MOST_WAITING",
+    help="How many workloads of a tenant may wait; more are answered with 429.",
+)
+@click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The owner's token; that of the state folder if left out. Replicas share one.",
@@ -96,6 +104,7 @@ def command(
     seed: int,
     store_url: str,
     keep: float | None,
+    most_waiting: int,
     token_file: Path | None,
     grpc_port: int | None,
     grpc_cert: Path | None,
@@ -151,7 +160,16 @@ def command(
     fleet, catalogue = fleet_and_catalogue(fleet_file)
     monitoring = Wanted(prometheus, scrape, notify)
     with hold(state), ExitStack() as stack:
-        live = LiveFleet(fleet, catalogue, state, speed=speed, seed=seed, store_url=store_url, keep_s=keep)
+        live = LiveFleet(
+            fleet,
+            catalogue,
+            state,
+            speed=speed,
+            seed=seed,
+            store_url=store_url,
+            keep_s=keep,
+            most_waiting=most_waiting,
+        )
         samples = stack.enter_context(opened(monitoring, live))
         keys = Keys(shared or fetch_token(state / "token"))
         authority = _authority(state) if tls else None

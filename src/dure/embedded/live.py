@@ -35,6 +35,7 @@ from dure.model.errors import DureError, InvalidInput
 from dure.model.fleet import Fleet
 from dure.model.units import HOUR_S, Instant, Seconds
 from dure.plane.desk import Desk
+from dure.plane.doorway import Doorway
 from dure.plane.retention import Retention
 
 # A new fleet begins with the stream of the last hours, so that there is something to see at once.
@@ -85,6 +86,7 @@ class LiveFleet:
         seed: int = 1,
         store_url: str = "",
         keep_s: Seconds | None = None,
+        most_waiting: int | None = None,
     ) -> None:
         settle()
         state.mkdir(parents=True, exist_ok=True)
@@ -109,6 +111,7 @@ class LiveFleet:
             speed=speed,
             **_office(self.store, self.members, self._real),
         )
+        self.desk.doorway = Doorway(self.store, most_waiting)
         self._fed_until_s = saved.fed_until_s if saved else self.clock.now() - BACKLOG_S
         if saved is not None:
             self._restore(saved)

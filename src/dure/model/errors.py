@@ -1,4 +1,4 @@
-"""The six ways in which something can be refused or go wrong outside of a decision.
+"""The ways in which something can be refused or go wrong outside of a decision.
 
 Outcomes of scheduling are values (`Hold` with reasons); these are for broken contracts and I/O. Each
 class carries the exit code of the command line and the status of the REST API, mapped nowhere else.
@@ -48,6 +48,12 @@ class Temporary(DureError):
     """Trying the same again later may work."""
 
     exit_code, status, title = 6, 503, "Temporarily unavailable"
+
+
+class Crowded(Temporary):
+    """A queue is as long as it may get."""
+
+    status, title = 429, "Too many waiting"
 
 
 class Permanent(DureError):

@@ -8,7 +8,9 @@ of the snapshot.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 import msgspec
 import numpy as np
@@ -24,6 +26,7 @@ from dure.place.instance import NONE, Bools, Floats, Instance, Ints, Longs, inst
 # Larger than any pool, small enough that sums stay in 32 bits.
 UNLIMITED = 2**30
 _NOTHING: Floats = np.empty(0)
+NOBODY: Mapping[tuple[str, str], Milli] = MappingProxyType({})
 # An admitted workload that is dropped costs this many times its dearest option, others only a little more.
 ADMITTED, WAITING = 1e4, 4.0
 
@@ -36,11 +39,12 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """`order` is who is let in first."""
+    """`order` is who is let in first, `behind` what others want who are not looked at, by tenant and class."""
 
     records: tuple[WorkloadRecord, ...]
     candidates: tuple[tuple[Candidate, ...], ...]
     order: tuple[int, ...]
+    behind: Mapping[tuple[str, str], Milli] = NOBODY
 
 
 class Dispute(msgspec.Struct, frozen=True):
@@ -50,17 +54,19 @@ class Dispute(msgspec.Struct, frozen=True):
     choices: tuple[Choice, ...]
 
 
-def batch_of(cycle: Cycle, waiting: tuple[WorkloadRecord, ...]) -> Batch:
+def batch_of(
+    cycle: Cycle, waiting: tuple[WorkloadRecord, ...], behind: Mapping[tuple[str, str], Milli] = NOBODY
+) -> Batch:
     """The workloads sorted, and their candidates."""
     records = tuple(sorted(waiting, key=lambda one: (one.status.submitted_s, one.name, one.uid)))
     candidates = tuple(tuple(cycle.candidates(record)) for record in records)
     claims = [_claim(index, record) for index, record in enumerate(records)]
     order = fair_order(claims, cycle.tenants, cycle.usage, _class_totals(cycle.snapshot))
-    return Batch(records, candidates, tuple(order))
+    return Batch(records, candidates, tuple(order), behind)
 
 
 def dispute_of(cycle: Cycle, batch: Batch) -> Dispute:
-    build = _Build(cycle, batch.records, batch.candidates)
+    build = _Build(cycle, batch)
     made = build.instance()
     return Dispute(made, tuple(build.choices))
 
@@ -71,7 +77,7 @@ def wishes(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...] | None:
     First whatever each likes best, then what of it he could have if he were alone. Nothing is answered where that is
     not plain to see: a pool, quota or budget that is not enough for all.
     """
-    build = _Build(cycle, batch.records, batch.candidates)
+    build = _Build(cycle, batch)
     for wish in (build.wish, build.wish_alone):
         found = tuple(wish(candidates) for candidates in batch.candidates)
         chosen = [
@@ -91,13 +97,8 @@ def with_admitted(made: Instance, admitted: Longs) -> Instance:
 
 
 class _Build:
-    def __init__(
-        self,
-        cycle: Cycle,
-        records: tuple[WorkloadRecord, ...],
-        candidates: tuple[tuple[Candidate, ...], ...],
-    ) -> None:
-        self.cycle, self.records, self.candidates = cycle, records, candidates
+    def __init__(self, cycle: Cycle, batch: Batch) -> None:
+        self.cycle, self.records, self.candidates, self.behind = cycle, batch.records, batch.candidates, batch.behind
         self.choices: list[Choice] = []
         self.base_h = int(cycle.snapshot.now_s // HOUR_S)
         self.hours = cycle.settings.horizon_h
@@ -281,7 +282,7 @@ class _Build:
 
     def _waiting(self, tenant: str, class_name: str) -> Milli:
         """What the tenant's waiting workloads would take of the class that they like best."""
-        return sum(
+        return self.behind.get((tenant, class_name), 0) + sum(
             record.spec.demand.device_milli * record.spec.size
             for record in self.records
             if record.spec.tenant == tenant and record.spec.classes[0].name == class_name

@@ -134,7 +134,7 @@ class Cycle:
         if clash is not None:
             return Candidate(option, demand, settings, None, clash)
         room = self.rooms[option.pool.cluster, option.pool.name]
-        later = self._may_wait(record)
+        later = may_wait(record)
         full = None if later else room.clash(demand, option.replicas, option.profile.memory_mib)
         if full is not None and not self.all_bills:
             # No room now and no later start: nobody will ask for the bill.
@@ -199,7 +199,7 @@ class Cycle:
 
     def _starts(self, record: WorkloadRecord, option: Option, settings: PlaceSettings) -> Floats:
         spec, now_s = record.spec, self.snapshot.now_s
-        if spec.deadline_s is None or not self._may_wait(record):
+        if spec.deadline_s is None or not may_wait(record):
             return np.array([option.start_s])
         due_s = record.status.submitted_s + spec.deadline_s
         slow_s = settings.duration_high * run_time(spec, option.speed, record.status.done_s)
@@ -211,10 +211,6 @@ class Cycle:
         starts = np.arange(first - 1, max(first, end), dtype=np.float64) * HOUR_S
         starts[0] = option.start_s
         return starts
-
-    def _may_wait(self, record: WorkloadRecord) -> bool:
-        spec = record.spec
-        return spec.deferrable and spec.deadline_s is not None and spec.type is not WorkloadType.SERVING
 
     def take(self, record: WorkloadRecord, candidate: Candidate, bill: Bill) -> None:
         """Book a placement of this cycle, so that the next decision sees what is left."""
@@ -229,6 +225,12 @@ class Cycle:
             spent_micros=usage.spent_micros + charged(bill),
             carbon_g=usage.carbon_g + bill.carbon_g,
         )
+
+
+def may_wait(record: WorkloadRecord) -> bool:
+    """Whether a later hour is offered to it at all."""
+    spec = record.spec
+    return spec.deferrable and spec.deadline_s is not None and spec.type is not WorkloadType.SERVING
 
 
 def resources(demand: Demand, replicas: int) -> tuple[int, int, int]:

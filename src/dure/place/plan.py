@@ -22,6 +22,7 @@ from dure.model.units import HOUR_S, Instant
 from dure.model.workload import Placement, Workload, WorkloadRecord
 from dure.place.batch import Batch, Choice, batch_of, dispute_of, wishes, with_admitted
 from dure.place.candidate import Candidate, Cycle
+from dure.place.crowd import queue_of
 from dure.place.option import Option
 from dure.place.plain import plain_insert
 from dure.place.reclaim import reclaims
@@ -48,17 +49,26 @@ def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     policy = snapshot.policy(Verb.PLACE)
     if policy.paused:
         return tuple(_paused(record, policy.name) for record in sorted(waiting, key=lambda one: one.name))
-    asleep = tuple(_asleep(record) for record in waiting if _sleeps(record, snapshot.now_s))
-    awake = tuple(record for record in waiting if not _sleeps(record, snapshot.now_s))
+    sleeping = {record.uid for record in waiting if _sleeps(record, snapshot.now_s)}
+    asleep = tuple(_asleep(record) for record in waiting if record.uid in sleeping)
+    awake = tuple(record for record in waiting if record.uid not in sleeping) if sleeping else waiting
     cycle = Cycle(snapshot, awake)
     arrived = _arrived(cycle, awake)
-    awake = tuple(record for record in awake if record.name not in arrived)
-    batch = batch_of(cycle, awake)
+    awake = tuple(record for record in awake if record.name not in arrived) if arrived else awake
+    queue = queue_of(cycle, awake)
+    batch = batch_of(cycle, queue.looked, queue.behind)
     chosen = wishes(cycle, batch)
     if chosen is None:
         chosen = solved(cycle, batch)
     decisions = tuple(_decision(cycle, batch, job, chosen[job]) for job in batch.order)
-    return (*arrived.values(), *decisions, *asleep, *reclaims(snapshot, decisions))
+    behind = tuple(hold for tail in queue.tails for hold in _held_behind(cycle, tail))
+    return (*arrived.values(), *decisions, *behind, *asleep, *reclaims(snapshot, decisions))
+
+
+def _held_behind(cycle: Cycle, tail: tuple[WorkloadRecord, ...]) -> list[Hold]:
+    """All of a tail hear what keeps its first one out, once the room is given away."""
+    verdicts = held(cycle, tail[0], tuple(cycle.candidates(tail[0])))
+    return [Hold(record.name, verdicts) for record in tail]
 
 
 def _arrived(cycle: Cycle, waiting: tuple[WorkloadRecord, ...]) -> dict[str, Place]:
@@ -89,8 +99,9 @@ def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]
 def _sleeps(record: WorkloadRecord, now_s: Instant) -> bool:
     """Waits on purpose for a better hour, and this hour was already looked at."""
     again_s = record.status.look_again_s
-    waits = any(verdict.reason in WAITS_ON_PURPOSE for verdict in record.status.held)
-    return waits and again_s is not None and now_s < again_s
+    if again_s is None or now_s >= again_s:
+        return False
+    return any(verdict.reason in WAITS_ON_PURPOSE for verdict in record.status.held)
 
 
 def _asleep(record: WorkloadRecord) -> Hold:

@@ -30,8 +30,9 @@ class Draft:
     def __init__(self, record: WorkloadRecord) -> None:
         self.before = record
         self.status = record.status
-        self.entries: list[JournalEntry] = []
-        self.charges: list[Charge] = []
+        # Nearly all have none, and there is a draft of every open workload in every turn.
+        self.entries: tuple[JournalEntry, ...] = ()
+        self.charges: tuple[Charge, ...] = ()
 
     @property
     def record(self) -> WorkloadRecord:
@@ -67,9 +68,7 @@ class Draft:
 
     def change(self, now_s: Instant, currency: str) -> Change:
         events = _events(self.before, self.status, now_s, currency)
-        return Change(
-            self.before.uid, self.before.version, self.status, tuple(self.entries), events, tuple(self.charges)
-        )
+        return Change(self.before.uid, self.before.version, self.status, self.entries, events, self.charges)
 
 
 class Folding:
@@ -115,14 +114,14 @@ def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: str, now
         if draft is None:
             continue
         status = _next(draft.status, decision, now_s)
-        if status == draft.status:
+        if status is draft.status or status == draft.status:
             continue
         again_only = msgspec.structs.replace(status, look_again_s=draft.status.look_again_s) == draft.status
         draft.status = status
         if again_only:
             continue
         tenant = draft.before.spec.tenant
-        draft.entries.append(JournalEntry(0, now_s, digest, decision, tenant, _cluster(decision)))
+        draft.entries += (JournalEntry(0, now_s, digest, decision, tenant, _cluster(decision)),)
 
 
 def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> WorkloadStatus:
@@ -145,9 +144,20 @@ def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> Workloa
         return leave(status, now_s, decision.reason.detail, decision.reason.reason)
     if not isinstance(decision, Hold):
         return status
-    same = _codes(decision.verdicts) == _codes(status.held)
+    same = _alike(decision.verdicts, status.held)
+    if same and status.phase is Phase.HELD and status.look_again_s == decision.until_s:
+        return status
     held = status.held if same else decision.verdicts
     return msgspec.structs.replace(status, phase=Phase.HELD, held=held, look_again_s=decision.until_s)
+
+
+def _alike(new: tuple[Verdict, ...], old: tuple[Verdict, ...]) -> bool:
+    """The same reasons at the same places; mostly in the same order too, which is quickly seen."""
+    if len(new) == len(old) and all(
+        one.where == other.where and one.reason == other.reason for one, other in zip(new, old, strict=True)
+    ):
+        return True
+    return _codes(new) == _codes(old)
 
 
 def _codes(verdicts: tuple[Verdict, ...]) -> set[tuple[str, str]]:

@@ -39,7 +39,7 @@ def _charge(draft: Draft, meter: Meter, cluster: str, now_s: float) -> None:
     until_s = draft.status.finished_s if draft.status.phase.ended and draft.status.finished_s else now_s
     spans = accrue(draft.record, meter, until_s)
     tenant = draft.before.spec.tenant
-    draft.charges.extend(
+    draft.charges += tuple(
         Charge(span.day, tenant, cluster, span.micros, round(span.carbon_g * 1000)) for span in spans
     )
     draft.status = msgspec.structs.replace(

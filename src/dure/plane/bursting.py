@@ -158,7 +158,7 @@ def _scale(draft: Draft, decision: ScaleReplicas, now_s: Instant) -> None:
     generation = draft.status.generation + 1
     placement = replace(home, replicas=decision.after, generation=generation)
     draft.status = replace(draft.status, placement=placement, generation=generation)
-    draft.entries.append(JournalEntry(0, now_s, "", decision, draft.before.spec.tenant, home.cluster))
+    draft.entries += (JournalEntry(0, now_s, "", decision, draft.before.spec.tenant, home.cluster),)
 
 
 class _Watch:

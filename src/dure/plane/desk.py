@@ -24,6 +24,7 @@ from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus
 from dure.plane.answers import plan_of, why_of
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
+from dure.plane.doorway import Doorway
 from dure.plane.etas import LEARNED_FROM, etas_of, upcoming
 from dure.plane.observe import Observer
 from dure.plane.status import Past, Spent, status_of
@@ -41,6 +42,7 @@ _JUDGED = 2_000
 class Desk:
     def __init__(self, observer: Observer, clock: Clock, speed: float = 1.0) -> None:
         self.observer = observer
+        self.doorway = Doorway(observer.store, None)
         self.clock = clock
         self.speed = speed
         self._etas: tuple[Instant, dict[str, Eta]] | None = None
@@ -81,10 +83,25 @@ class Desk:
                 continue
             wanted.append((place, new))
             answers.append(new.record)
+        wanted = self._let_in(wishes, wanted, answers)
         made = self.store.create_workloads([new for _, new in wanted]) if wanted else []
         for (place, _), answer in zip(wanted, made, strict=True):
             answers[place] = answer
         return answers
+
+    def _let_in(
+        self, wishes: Sequence[Wish], wanted: list[tuple[int, New]], answers: list[WorkloadRecord | DureError]
+    ) -> list[tuple[int, New]]:
+        """Those for whom there is room in the queue. The others are told so, but for who was let in earlier and asks
+        again under the same key."""
+        refusals = self.doorway.refusals([new.record.spec.tenant for _, new in wanted])
+        crowded = {place: told for (place, _), told in zip(wanted, refusals, strict=True) if told is not None}
+        if not crowded:
+            return wanted
+        known = self.store.list_created([wishes[place].key for place in crowded])
+        for place, told in crowded.items():
+            answers[place] = known.get(wishes[place].key, told)
+        return [one for one in wanted if one[0] not in crowded]
 
     def cancel(self, name: str) -> WorkloadRecord:
         """It is charged up to now and its agent removes what runs; a record that changes meanwhile is read again."""
@@ -105,7 +122,7 @@ class Desk:
                 message="cancelled by its owner",
             )
             told = Event(now_s, "Cancelled", f"{name} was cancelled", tenant=record.spec.tenant, workload=name)
-            change = Change(record.uid, record.version, status, events=(told,), charges=tuple(draft.charges))
+            change = Change(record.uid, record.version, status, events=(told,), charges=draft.charges)
             if not self.store.commit([change]):
                 return msgspec.structs.replace(record, status=status, version=record.version + 1)
         raise Conflict(f"workload '{name}' changes too fast to be cancelled", remedy="Try again.")

@@ -30,7 +30,7 @@ class LocalPlane:
         self._wanted = once(Wishes().by_cluster)
 
     def fetch_desired(self, cluster: str) -> tuple[Desired, ...]:
-        return self._wanted(self.store.list_workloads(ended=False), self.store.list_tenants()).get(cluster, ())
+        return self._wanted(self.store.list_homed(), self.store.list_tenants()).get(cluster, ())
 
     def fetch_wish(self, cluster: str) -> DefragWish | None:
         return defrag.fetch_wish(self.store, cluster)

@@ -178,7 +178,7 @@ def _observed(report: Report | None, uid: str, generation: int) -> Observed | No
 def _start(draft: Draft, move: Move, seen: str, now_s: Instant) -> None:
     """A serving gets a second home beside the first; anything else leaves for the new one."""
     home = move.placement
-    draft.entries.append(JournalEntry(0, now_s, seen, move, draft.before.spec.tenant, home.cluster))
+    draft.entries += (JournalEntry(0, now_s, seen, move, draft.before.spec.tenant, home.cluster),)
     if draft.before.spec.type is WorkloadType.SERVING:
         present = draft.status.placement
         assert present is not None

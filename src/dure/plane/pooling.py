@@ -153,7 +153,7 @@ class Pooling:
             generation = draft.status.generation + 1
             placement = replace(home, replicas=replicas, generation=generation)
             draft.status = replace(draft.status, placement=placement, generation=generation)
-            draft.entries.append(JournalEntry(0, now_s, "", decision, draft.before.spec.tenant, home.cluster))
+            draft.entries += (JournalEntry(0, now_s, "", decision, draft.before.spec.tenant, home.cluster),)
 
     def _tell(
         self, group: ElasticGroup, before: Plan | None, after: Plan, members: dict[str, Draft], now_s: Instant

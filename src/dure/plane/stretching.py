@@ -133,4 +133,4 @@ def _resize(draft: Draft, replicas: int, now_s: Instant) -> None:
     generation = status.generation + 1
     placement = replace(home, replicas=replicas, generation=generation)
     draft.status = replace(status, placement=placement, generation=generation)
-    draft.entries.append(JournalEntry(0, now_s, "", decision, draft.before.spec.tenant, home.cluster))
+    draft.entries += (JournalEntry(0, now_s, "", decision, draft.before.spec.tenant, home.cluster),)

@@ -10,10 +10,11 @@ import pytest
 
 from dure.api.intake import Intake
 from dure.model.demand import Demand
-from dure.model.errors import Conflict, DureError, Temporary
+from dure.model.errors import Conflict, Crowded, DureError, Temporary
 from dure.model.who import PLANE
 from dure.model.workload import AcceptedClass, Workload, WorkloadRecord, WorkloadType
 from dure.ports import Wish
+from tests.unit.api.clients import Client
 from tests.unit.api.small_world import SmallWorld
 
 
@@ -99,3 +100,17 @@ async def test_an_intake_at_rest_has_nothing_running(count: int) -> None:
     await asyncio.gather(*(intake.submit(wish(f"n-{number}")) for number in range(count)))
     await asyncio.sleep(0)
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+def test_a_full_queue_is_answered_with_429_and_when_to_come_back(
+    client: Client, world: SmallWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = Crowded("3 workloads of tenant 'vision' wait already", remedy="Submit again later.")
+    monkeypatch.setattr(world, "submit_all", lambda wishes: [full for _ in wishes])
+    document = b"""{"apiVersion": "dure.dev/v1alpha1", "kind": "Workload",
+    "metadata": {"name": "n", "tenant": "vision"},
+    "spec": {"type": "batch", "classes": ["t4"], "demand": {"devices": 1}, "duration": "1h"}}"""
+    answer = client.post("/v1/workloads", content=document, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
+    assert answer.json()["title"] == "Too many waiting"
+    assert answer.json()["detail"] == full.message

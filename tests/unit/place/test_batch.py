@@ -58,7 +58,7 @@ def taken(name: str) -> VNodePool:
 def build(world: Snapshot, *waiting: WorkloadRecord) -> _Build:
     cycle = Cycle(world, waiting)
     batch = batch_of(cycle, waiting)
-    return _Build(cycle, batch.records, batch.candidates)
+    return _Build(cycle, batch)
 
 
 def wished(world: Snapshot, *waiting: WorkloadRecord) -> list[tuple[str, int] | None] | None:

@@ -20,7 +20,7 @@ from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
-from dure.adapters.kube.wire import Broken, Wire
+from dure.adapters.kube.wire import Broken, Line, Wire
 from dure.adapters.shapes import settle
 from dure.model.errors import DureError, InvalidInput, NotFound, Permanent, Temporary, kind_of
 
@@ -143,6 +143,12 @@ class Api:
         signed = next(flow)
         flow.close()
         return [("Authorization", signed.headers["Authorization"])] if "Authorization" in signed.headers else []
+
+    def line(self, path: str) -> Line:
+        """For a connection that is the caller's own; its requests are made with these headers."""
+        if self._wire is None:
+            raise Temporary("there is no way to this API server but the usual one")
+        return self._wire.line(self._credentials(path))
 
     def patch(self, path: str, body: Any, kind: type[T], how: str = MERGE, manager: str = "") -> T:
         """`manager` is in whose name the fields are written, where that matters to somebody."""

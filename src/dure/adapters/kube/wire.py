@@ -24,6 +24,16 @@ class Answer(NamedTuple):
     body: bytes
 
 
+class Line(NamedTuple):
+    """Where a server is, and what a request to it needs; for who speaks to it in another way than this."""
+
+    host: str
+    port: int
+    prefix: str
+    tls: ssl.SSLContext | None
+    headers: list[tuple[str, str]]
+
+
 class Broken(Exception):
     """The connection ended in the middle; whether the request was done is not known."""
 
@@ -62,6 +72,9 @@ class Wire:
         if answer is None:
             raise Broken("the server closed the connection")
         return answer
+
+    def line(self, headers: list[tuple[str, str]]) -> Line:
+        return Line(self._host, self._port, self._prefix, self._tls, headers)
 
     def close(self) -> None:
         self._closed = True

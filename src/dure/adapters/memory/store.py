@@ -14,6 +14,7 @@ from dure.model.audit import AuditLine
 from dure.model.decision import JournalEntry
 from dure.model.errors import Conflict, NotFound
 from dure.model.event import Event
+from dure.model.once import once
 from dure.model.policy import Policy
 from dure.model.posting import Posting, added
 from dure.model.report import Report
@@ -32,6 +33,7 @@ class MemoryStore:
         self._open: dict[str, str] = {}
         self._open_sorted: tuple[WorkloadRecord, ...] | None = None
         self._open_order: list[str] | None = None
+        self._homed = once(_homed)
         self._newest: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self._journal: list[JournalEntry] = []
@@ -126,6 +128,15 @@ class MemoryStore:
         if most is None or len(found) <= most:
             return found
         return _sorted(sorted(found, key=lambda one: (-(one.status.finished_s or 0.0), one.uid))[:most])
+
+    def list_homed(self) -> tuple[WorkloadRecord, ...]:
+        return self._homed(self._list_open())
+
+    def count_waiting(self, tenant: str) -> int:
+        return sum(one.status.phase.waits and one.spec.tenant == tenant for one in self._list_open())
+
+    def list_created(self, keys: Sequence[str]) -> dict[str, WorkloadRecord]:
+        return {key: self._records[self._keys[key]] for key in keys if key in self._keys}
 
     def count_workloads(self) -> dict[Phase, int]:
         return dict(Counter(record.status.phase for record in self._records.values()))
@@ -271,6 +282,10 @@ class MemoryStore:
             self._by_workload[kept.workload].append(kept)
         for event in events:
             self._events.append(msgspec.structs.replace(event, seq=len(self._events) + 1))
+
+
+def _homed(records: tuple[WorkloadRecord, ...]) -> tuple[WorkloadRecord, ...]:
+    return tuple(one for one in records if not one.status.phase.waits)
 
 
 def _sorted(records: Iterable[WorkloadRecord]) -> tuple[WorkloadRecord, ...]:

@@ -31,7 +31,7 @@ _UPDATE = (
 
 def create_all(db: Connection, wanted: Sequence[New]) -> list[WorkloadRecord | Conflict]:
     """What each has led to, in their order. A refused one leaves no trace."""
-    earlier = _by_key(db, {one.key for one in wanted if one.key})
+    earlier = by_key(db, {one.key for one in wanted if one.key})
     used = _open_names(db, {one.record.name for one in wanted})
     answers: list[WorkloadRecord | Conflict] = []
     made: list[New] = []
@@ -88,7 +88,8 @@ def _insert(db: Connection, made: Sequence[New]) -> None:
     audit.append_all(db, [(one.who, one.doing, said) for one, said in zip(made, facts, strict=True)])
 
 
-def _by_key(db: Connection, keys: set[str]) -> dict[str, WorkloadRecord]:
+def by_key(db: Connection, keys: set[str]) -> dict[str, WorkloadRecord]:
+    """What was created under those keys that are known."""
     found = {}
     for some in _chunks(keys):
         joined = select(t.workloads, t.idempotency.c.key).join(

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Select, func, select
 from dure.adapters.acting import act, who_acts
 from dure.adapters.store import audit
 from dure.adapters.store import tables as t
-from dure.adapters.store.batches import create_all, swap_all, taken
+from dure.adapters.store.batches import by_key, create_all, swap_all, taken
 from dure.adapters.store.freshness import Decoded, freshness_of
 from dure.adapters.store.rows import (
     DECODERS,
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from dure.adapters.store.bus import Bus
 
 _LEADER = "leader"
+_WAITING = tuple(phase.value for phase in Phase if phase.waits)
 # Other replicas hear of it when this transaction is committed.
 CHANNEL = "dure_news"
 # Looking for a similar name must not cost more than the answer is worth.
@@ -186,6 +187,23 @@ class SqlStore:
         if most is not None:
             found.sort(key=lambda one: (one.status.submitted_s, one.name))
         return tuple(found)
+
+    def list_homed(self) -> tuple[WorkloadRecord, ...]:
+        columns = t.workloads.c
+        query = select(t.workloads).where(columns.ended == 0, columns.phase.not_in(_WAITING))
+        with self._read() as db:
+            rows = db.execute(query.order_by(columns.submitted_s, columns.name))
+            return tuple(self._decoded.records(rows, all_open=False))
+
+    def count_waiting(self, tenant: str) -> int:
+        columns = t.workloads.c
+        query = select(func.count()).where(columns.ended == 0, columns.tenant == tenant, columns.phase.in_(_WAITING))
+        with self._read() as db:
+            return db.execute(query).scalar_one()
+
+    def list_created(self, keys: Sequence[str]) -> dict[str, WorkloadRecord]:
+        with self._read() as db:
+            return by_key(db, {key for key in keys if key})
 
     def count_workloads(self) -> dict[Phase, int]:
         query = select(t.workloads.c.phase, func.count()).group_by(t.workloads.c.phase)

@@ -7,19 +7,17 @@ start finds everything.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import shutil
 import socket
 import subprocess
 import time
 from pathlib import Path
-
-import httpx
-import msgspec
+from typing import NamedTuple
 
 from dure.adapters.kube.rest import Api
-from dure.adapters.virtual.pki import VirtualAuthority
+from dure.adapters.virtual.etcd import Etcd
+from dure.adapters.virtual.pki import KUBELET_CLIENT, VirtualAuthority
 from dure.model.errors import DureError, InvalidInput, Temporary
 
 APISERVER, CONTROLLERS = "kube-apiserver", "kube-controller-manager"
@@ -38,12 +36,12 @@ _OFF = (
 )
 
 
-class Programs(msgspec.Struct, frozen=True):
+class Programs(NamedTuple):
     """What virtual clusters are made of: the two programs, the etcd that keeps their state, where they listen."""
 
     apiserver: Path
     controllers: Path
-    etcd: str
+    etcd: Etcd
     address: str = "127.0.0.1"
 
 
@@ -51,10 +49,10 @@ class ControlPlane:
     """`key` tells its state in etcd from everybody else's, also from that of an earlier tenant of the same name."""
 
     def __init__(self, programs: Programs, folder: Path, name: str, key: str) -> None:
-        self._programs, self._folder, self._name = programs, folder, name
+        self._programs, self._folder, self._name, self._key = programs, folder, name, key
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.prefix = f"/dure-virtual/{key}"
-        self._authority = VirtualAuthority(folder / "pki", name)
+        self.authority = VirtualAuthority(folder / "pki", name)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._port = self._kept_port()
 
@@ -69,18 +67,18 @@ class ControlPlane:
     def start(self) -> str:
         """Start both, wait until the API server answers, give back a kubeconfig for the tenant."""
         self.stop()
-        admin = self._authority.client("admin", _ADMINS)
+        admin = self.authority.client("admin", _ADMINS)
         self._run(APISERVER, self._apiserver_argv())
         with contextlib.closing(self.connect()) as api:
             self._wait(api)
         self._run(CONTROLLERS, self._controllers_argv())
-        return self._authority.kubeconfig(self.server, admin)
+        return self.authority.kubeconfig(self.server, admin)
 
     def connect(self) -> Api:
         """As who syncs."""
         path = self._folder / "syncer.kubeconfig"
         path.touch(mode=0o600)
-        path.write_text(self._authority.kubeconfig(self.server, self._authority.client("dure-syncer", _ADMINS)))
+        path.write_text(self.authority.kubeconfig(self.server, self.authority.client("dure-syncer", _ADMINS)))
         return Api.from_kubeconfig(path)
 
     def stop(self) -> None:
@@ -97,7 +95,7 @@ class ControlPlane:
     def remove(self) -> None:
         """Everything that it ever kept, here and in etcd."""
         self.stop()
-        forget(self._programs.etcd, self.prefix)
+        self._programs.etcd.forget(self._key, self.prefix)
         shutil.rmtree(self._folder)
 
     def _run(self, name: str, argv: list[str]) -> None:
@@ -131,18 +129,22 @@ class ControlPlane:
         return int(kept.read_text())
 
     def _apiserver_argv(self) -> list[str]:
-        pair = self._authority.server([self._programs.address, "localhost", "kubernetes.default.svc"])
-        key = self._authority.signing_key()
+        pair = self.authority.server([self._programs.address, "localhost", "kubernetes.default.svc"])
+        key, client = self.authority.signing_key(), self.authority.client(KUBELET_CLIENT, "dure")
         return [
             str(self._programs.apiserver),
-            f"--etcd-servers={self._programs.etcd}",
+            *self._programs.etcd.admit(self._key, self.prefix).flags,
             f"--etcd-prefix={self.prefix}",
             f"--bind-address={self._programs.address}",
             f"--secure-port={self._port}",
             "--endpoint-reconciler-type=none",
             f"--tls-cert-file={pair.certificate}",
             f"--tls-private-key-file={pair.key}",
-            f"--client-ca-file={self._authority.certificate}",
+            f"--client-ca-file={self.authority.certificate}",
+            f"--kubelet-certificate-authority={self.authority.certificate}",
+            f"--kubelet-client-certificate={client.certificate}",
+            f"--kubelet-client-key={client.key}",
+            "--kubelet-preferred-address-types=InternalIP",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={key}",
@@ -155,28 +157,17 @@ class ControlPlane:
 
     def _controllers_argv(self) -> list[str]:
         config = self._folder / "controllers.kubeconfig"
-        client = self._authority.client("system:kube-controller-manager", "system:kube-controller-manager")
+        client = self.authority.client("system:kube-controller-manager", "system:kube-controller-manager")
         config.touch(mode=0o600)
-        config.write_text(self._authority.kubeconfig(self.server, client))
+        config.write_text(self.authority.kubeconfig(self.server, client))
         return [
             str(self._programs.controllers),
             f"--kubeconfig={config}",
             f"--bind-address={self._programs.address}",
             "--secure-port=0",
-            f"--root-ca-file={self._authority.certificate}",
-            f"--service-account-private-key-file={self._authority.signing_key()}",
+            f"--root-ca-file={self.authority.certificate}",
+            f"--service-account-private-key-file={self.authority.signing_key()}",
             "--use-service-account-credentials=true",
             "--leader-elect=false",
             "--controllers=*," + ",".join(f"-{name}" for name in _OFF),
         ]
-
-
-def forget(etcd: str, prefix: str) -> None:
-    """Delete every key below a prefix."""
-    first = f"{prefix}/".encode()
-    after = first[:-1] + bytes([first[-1] + 1])
-    body = {"key": base64.b64encode(first).decode(), "range_end": base64.b64encode(after).decode()}
-    try:
-        httpx.post(f"{etcd}/v3/kv/deleterange", json=body, timeout=30.0, trust_env=False).raise_for_status()
-    except httpx.HTTPError as error:
-        raise Temporary(f"etcd at {etcd} does not answer: {error}") from error

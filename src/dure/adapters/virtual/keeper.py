@@ -20,6 +20,7 @@ from dure.adapters.kube.names import TENANT
 from dure.adapters.kube.objects import Meta, Plain
 from dure.adapters.kube.rest import Api
 from dure.adapters.virtual.control_plane import ControlPlane, Programs
+from dure.adapters.virtual.kubelet import Kubelet
 from dure.adapters.virtual.names import ISOLATION, KUBECONFIG, SECRET
 from dure.adapters.virtual.syncer import Syncer
 from dure.model.errors import DureError, NotFound
@@ -35,6 +36,7 @@ _log = structlog.get_logger("dure.virtual")
 class _Running(NamedTuple):
     plane: ControlPlane
     api: Api
+    kubelet: Kubelet
     syncer: Syncer
 
 
@@ -91,9 +93,12 @@ class Keeper:
         plane = self._plane(key)
         kubeconfig = plane.start()
         api = plane.connect()
-        syncer = Syncer(api, self._host, metadata.name, metadata.labels.get(TENANT, metadata.name))
+        kubelet = Kubelet(plane.authority, self._host, metadata.name, self._programs.address)
+        kubelet.start()
+        tenant = metadata.labels.get(TENANT, metadata.name)
+        syncer = Syncer(api, self._host, metadata.name, tenant, kubelet.endpoint)
         syncer.start()
-        self._running[key] = _Running(plane, api, syncer)
+        self._running[key] = _Running(plane, api, kubelet, syncer)
         self._hand_over(metadata.name, kubeconfig)
         _log.info("virtual cluster runs", namespace=metadata.name, server=plane.server)
 
@@ -126,6 +131,7 @@ class Keeper:
         found = self._running.pop(key, None)
         if found is not None:
             found.syncer.stop()
+            found.kubelet.stop()
             found.api.close()
             found.plane.stop()
 

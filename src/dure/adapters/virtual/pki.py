@@ -19,6 +19,8 @@ from dure.adapters.pki import Authority, Pair, name_of
 from dure.adapters.whole import write_whole
 
 LEAF_DAYS = 365
+# As who the API server asks for logs and exec.
+KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 
 
 class VirtualAuthority:
@@ -28,6 +30,9 @@ class VirtualAuthority:
 
     def server(self, hosts: Sequence[str]) -> Pair:
         return self._authority.issue("server", name_of("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, hosts)
+
+    def kubelet(self, hosts: Sequence[str]) -> Pair:
+        return self._authority.issue("kubelet", name_of("kubelet"), ExtendedKeyUsageOID.SERVER_AUTH, hosts)
 
     def client(self, user: str, group: str) -> Pair:
         subject = name_of(user[:64], group)

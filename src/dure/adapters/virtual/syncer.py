@@ -46,8 +46,8 @@ _log = structlog.get_logger("dure.virtual")
 class Syncer:
     """`start`, then `stop`; a test may call `round` itself instead."""
 
-    def __init__(self, virtual: Api, host: Api, namespace: str, tenant: str) -> None:
-        self._virtual, self._host = virtual, host
+    def __init__(self, virtual: Api, host: Api, namespace: str, tenant: str, kubelet: tuple[str, int]) -> None:
+        self._virtual, self._host, self._kubelet = virtual, host, kubelet
         self._namespace, self._tenant = namespace, tenant
         self._told: set[tuple[str, str]] = set()
         self._nodes_s = float("-inf")
@@ -161,7 +161,7 @@ class Syncer:
         self._nodes_s = time.monotonic() if anew else self._nodes_s
         for name in sorted(wanted if anew else wanted - there.keys()):
             try:
-                node, status = node_up(self._host.get(f"/api/v1/nodes/{name}", dict))
+                node, status = node_up(self._host.get(f"/api/v1/nodes/{name}", dict), self._kubelet)
             except NotFound:
                 continue
             self._virtual.apply(f"/api/v1/nodes/{name}", node, dict)

@@ -103,11 +103,17 @@ def status_up(host: Json) -> Json:
     return {key: value for key, value in host.get("status", {}).items() if key not in _NOT_UP}
 
 
-def node_up(host: Json) -> tuple[Json, Json]:
-    """A node as a tenant sees it (name, labels, size), and its status; nothing of who else is on it."""
+def node_up(host: Json, kubelet: tuple[str, int]) -> tuple[Json, Json]:
+    """A node as a tenant sees it (name, labels, size), and its status; nothing of who else is on it.
+
+    `kubelet` is where the virtual API server asks for logs; the node's own addresses are not the tenant's business.
+    """
     metadata = host["metadata"]
     status = host.get("status", {})
     shown = {key: status[key] for key in ("capacity", "allocatable", "conditions", "nodeInfo") if key in status}
+    address, port = kubelet
+    shown["addresses"] = [{"type": "InternalIP", "address": address}]
+    shown["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
     labels = {key: value for key, value in metadata.get("labels", {}).items() if not key.startswith(f"{GROUP}/")}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": metadata["name"], "labels": labels}}, shown
 

@@ -118,8 +118,13 @@ def test_what_a_tenant_sees_of_host_objects_is_only_theirs() -> None:
         {
             "metadata": {"name": "n", "labels": {"zone": "a", "dure.dev/pool": "p"}, "annotations": {"secret": "x"}},
             "spec": {"podCIDR": "10.0.0.0/24"},
-            "status": {"capacity": {"cpu": "8"}, "images": [{"names": ["other-tenant"]}]},
-        }
+            "status": {"capacity": {"cpu": "8"}, "images": [{"names": ["other-tenant"]}], "addresses": [{}]},
+        },
+        ("127.0.0.1", 4321),
     )
     assert node["metadata"] == {"name": "n", "labels": {"zone": "a"}}
-    assert status == {"capacity": {"cpu": "8"}}
+    assert status == {
+        "capacity": {"cpu": "8"},
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 4321}},
+    }
