@@ -90,7 +90,7 @@ class Moving:
         hour = int(now_s // HOUR_S)
         if hour == self._hour:
             pairs = zip(self._tariffs, tariffs, strict=False) if tariffs != self._tariffs else ()
-            changes = [change for one in pairs for change in _prices(*one, now_s)]
+            changes: list[tuple[float, float]] = [change for one in pairs for change in _prices(*one, now_s)]
             if grids is not self._grids:
                 changes += _intensities(self._grids, grids, now_s)
             if not any(abs(new - old) > JUMP * old for old, new in changes):
