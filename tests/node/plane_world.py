@@ -47,8 +47,9 @@ BURSTS = {
 class PlaneWorld:
     """`store` is the plane's; `log` is what it printed."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    def __init__(self, lab: Lab, folder: Path, slices: int) -> None:
         self.lab = lab
+        self._slices = slices
         self.log = folder / "up.log"
         self._prices, self._carbon = folder / "prices.csv", folder / "carbon.csv"
         self.price(a=3.0, b=3.3)
@@ -106,6 +107,7 @@ class PlaneWorld:
         document: Json = yaml.safe_load((ROOT / "examples" / "serving" / "fleet.yaml").read_text())
         spec = document["spec"]
         [first] = spec["clusters"]
+        first["pools"][0]["devices"] = self._slices
         spec["clusters"] = [
             {
                 **first,
@@ -135,8 +137,9 @@ def _write(path: Path, text: str) -> None:
 
 
 @contextlib.contextmanager
-def plane_world(lab: Lab, folder: Path) -> Iterator[PlaneWorld]:
-    made = PlaneWorld(lab, folder)
+def plane_world(lab: Lab, folder: Path, slices: int = 2) -> Iterator[PlaneWorld]:
+    """Each node offers so many slices."""
+    made = PlaneWorld(lab, folder, slices)
     try:
         made.start()
         yield made
