@@ -32,8 +32,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.real_node, pytest.mark.slow]
 PATIENCE_S = 240.0
 PROMISE_MS = 200.0
 # A slice is a small part of one core, so that how much it answers is its share and not how busy the machine is.
-SLICES, CORES = 16, 1
-CALM, WIDEST = 1, 160
+SLICES, CORES = 24, 1
+CALM, FEW, WIDEST = 1, 6, 160
 CALM_PAUSE_S = 0.1
 # So many clients for each request per second of a slice, with this pause: one slice answers each of them after 350 ms
 # when all are inside, as clients = rate x (pause + answer); two have a quarter of their time left.
@@ -144,9 +144,9 @@ def bursts(world: PlaneWorld, load: Load) -> None:
 
 
 def one_slice(load: Load) -> float:
-    """Requests per second: two who ask again at once keep it busy and are hardly kept waiting."""
+    """Requests per second: so few who ask again at once keep it busy."""
     begin, begin_s = len(load.seen), load.now_s
-    load.widen(2)
+    load.widen(FEW)
     until(lambda: len(load.seen) >= begin + LEAST, "the rate of one slice", PATIENCE_S)
     return (len(load.seen) - begin) / (load.now_s - begin_s)
 
