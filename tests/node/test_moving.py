@@ -199,7 +199,7 @@ def shown(world: PlaneWorld, folder: Path) -> None:
         )
         # Over the slices of its cluster until the one that it holds.
         page.locator("#clusters canvas").first.focus()
-        tips = []
+        tips: list[str] = []
         while len(tips) < SLICES and "ranker" not in "".join(tips[-1:]):
             page.keyboard.press("ArrowRight")
             tips.append(page.locator("#tip").inner_text())
