@@ -22,10 +22,8 @@ Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def node_file(path: Path, sockets: Path, *devices: Json, cores: int = 0) -> Path:
-    """With `cores` 0 the accelerators have all that the machine has."""
-    file = {"name": "real-0", "sockets": str(sockets), "devices": list(devices), "cores": cores}
-    path.write_text(yaml.safe_dump(file))
+def node_file(path: Path, sockets: Path, *devices: Json) -> Path:
+    path.write_text(yaml.safe_dump({"name": "real-0", "sockets": str(sockets), "devices": list(devices)}))
     return path
 
 

@@ -67,12 +67,12 @@ def server_pod(name: str, namespace: str = "default") -> Json:
 class NodeProcesses:
     """`daemon` and `plugin` of one node, to be killed and started again."""
 
-    def __init__(self, cluster: Cluster, folder: Path, slices: int = 2, cores: int = 0) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, slices: int = 2) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         sockets = folder / "slices"
         self.file = node_file(
-            folder / "node.yaml", sockets, {"name": "v", "slices": slices, "memory_mib": 512 * slices}, cores=cores
+            folder / "node.yaml", sockets, {"name": "v", "slices": slices, "memory_mib": 512 * slices}
         )
         self.first = sockets / "v-0" / "device.sock"
         self._slices = slices
@@ -105,8 +105,8 @@ class NodeProcesses:
 
 
 @contextlib.contextmanager
-def node_processes(cluster: Cluster, folder: Path, slices: int = 2, cores: int = 0) -> Iterator[NodeProcesses]:
-    made = NodeProcesses(cluster, folder, slices, cores)
+def node_processes(cluster: Cluster, folder: Path, slices: int = 2) -> Iterator[NodeProcesses]:
+    made = NodeProcesses(cluster, folder, slices)
     try:
         made.start()
         yield made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-import yaml
 
 from dure.model.decision import Move
-from dure.model.workload import Phase
+from dure.model.demand import Demand
+from dure.model.units import HOUR_S
+from dure.model.workload import AcceptedClass, Phase, Workload, WorkloadType
 from examples.training.store import Folder
 from lab import images
 from lab.lab import Lab
@@ -79,16 +81,27 @@ class InBucket:
         return {"hostNetwork": True, "containers": [{**container, "args": args, "env": env}]}
 
 
-def fit(kept: Kept, pause_s: float) -> Json:
-    """The example with fewer steps, and its checkpoints where the test can see them."""
-    document: Json = yaml.safe_load((EXAMPLE / "workload.yaml").read_text())
-    [container] = document["spec"]["template"]["spec"]["containers"]
-    container = {name: container[name] for name in ("name", "image", "imagePullPolicy")}
-    container["args"] = ["--steps", str(STEPS), "--every", str(EVERY), "--pause", str(pause_s)]
-    # Whoever is nearly done is left alone.
-    document["spec"] |= {"duration": "2h", "checkpoint": "1s"}
-    document["spec"]["template"] = {"spec": {"terminationGracePeriodSeconds": 1, **kept.spec(container)}}
-    return document
+def fit(kept: Kept, pause_s: float) -> Workload:
+    arguments = ["--steps", str(STEPS), "--every", str(EVERY), "--pause", str(pause_s)]
+    container = {
+        "name": "train",
+        "image": "dure.lab/training:1",
+        "imagePullPolicy": "Never",
+        "args": arguments,
+    }
+    spec = {"terminationGracePeriodSeconds": 1, **kept.spec(container)}
+    return Workload(
+        name="fit",
+        tenant="search",
+        type=WorkloadType.TRAINING,
+        classes=(AcceptedClass("virtual-slice"),),
+        demand=Demand(devices=1, memory_mib=64, cpu_milli=100, host_memory_mib=128),
+        # Whoever is nearly done is left alone.
+        duration_s=2 * HOUR_S,
+        checkpoint_s=1.0,
+        interruptible=True,
+        template=json.dumps({"spec": spec}),
+    )
 
 
 def test_a_job_that_the_plane_moves_at_a_checkpoint_ends_with_the_result_of_an_undisturbed_run(
@@ -116,11 +129,12 @@ def fresh(folder: Path) -> Path:
 
 def moved(world: PlaneWorld, kept: Kept) -> bytes | None:
     """The result of a job that begins in one cluster and, when the other has become cheaper, ends there."""
-    world.submit(fit(kept, pause_s=3.0))
+    until(lambda: len({one.cluster for one in world.fleet.store.list_reports()}) == 2, "both agents", PATIENCE_S)
+    world.fleet.desk.submit(fit(kept, pause_s=3.0))
     until(lambda: kept.read("checkpoint.pickle") is not None, "the first checkpoint", PATIENCE_S)
     assert home(world) == "a"
     until(lambda: world.status("fit").done_s > 0, "safe work in the record", PATIENCE_S)
-    world.price(a=3.0, b=1.0)
+    world.price(a=300, b=100)
     until(lambda: any(isinstance(one, Move) for one in world.decisions("fit")), "the decision to move", PATIENCE_S)
     assert kept.read("result.json") is None
     until(lambda: "begins at step" in said(world), "its beginning in the second home", PATIENCE_S)
