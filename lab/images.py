@@ -23,7 +23,6 @@ SANDBOX = "dure.lab/base:1"
 PROGRAMS = ("sh", "sleep", "cat", "ls", "env")
 PATH = "/usr/local/bin:/usr/bin:/bin"
 LEFT_OUT = (
-    "__pycache__",
     "test",
     "tests",
     "idlelib",
@@ -116,14 +115,19 @@ def _site() -> Path:
 def _distribution(name: str) -> Files:
     found = distribution(name).files or ()
     paths = ((str(_site() / file), Path(str(file.locate()))) for file in found if ".." not in file.parts)
-    return {place: path for place, path in paths if "__pycache__" not in path.parts and path.is_file()}
+    return {place: path for place, path in paths if _useful(path) and path.is_file()}
 
 
 def _tree(source: Path, place: str) -> Iterator[tuple[str, Path]]:
     for path in sorted(source.rglob("*")):
         inside = path.relative_to(source)
-        if path.is_file() and not set(LEFT_OUT) & set(inside.parts):
+        if path.is_file() and not set(LEFT_OUT) & set(inside.parts) and _useful(path):
             yield f"{place}/{inside}", path
+
+
+def _useful(path: Path) -> bool:
+    """What this interpreter has compiled already need not be compiled at every start of a container."""
+    return path.suffix != ".pyc" or path.stem.endswith(f".{sys.implementation.cache_tag}")
 
 
 def _folder(place: str) -> tarfile.TarInfo:

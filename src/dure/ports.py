@@ -103,6 +103,10 @@ class CarbonPort(Protocol):
         """One series per grid; hours without a figure are None."""
         ...
 
+    def revision(self) -> Instant:
+        """Another one when figures may have changed, also of hours that were asked for before."""
+        ...
+
 
 class PlanePort(Protocol):
     """What an agent's cycle needs from the plane: in its own process when embedded, else over a `PlaneLink`."""

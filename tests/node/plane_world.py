@@ -11,10 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import yaml
 
-from dure.adapters.kube import traffic
 from dure.cli.fleet_file import fleet_and_catalogue
 from dure.embedded.live import LiveFleet
 from dure.model.decision import Decision
@@ -45,7 +43,8 @@ class PlaneWorld:
         self._prices = folder / "prices.csv"
         self.price(a=300, b=400)
         (folder / "fleet.yaml").write_text(yaml.safe_dump(self._document()))
-        self.fleet = LiveFleet(*fleet_and_catalogue(folder / "fleet.yaml"), folder / "state", speed=1.0)
+        read = fleet_and_catalogue(folder / "fleet.yaml")
+        self.fleet = LiveFleet(*read, folder / "state", speed=1.0, counters_s=1.0)
 
     def price(self, **per_hour: int) -> None:
         """What a slice costs in each cluster from now on."""
@@ -84,8 +83,7 @@ class PlaneWorld:
 
 
 @contextlib.contextmanager
-def plane_world(lab: Lab, folder: Path, patch: pytest.MonkeyPatch) -> Iterator[PlaneWorld]:
-    patch.setattr(traffic, "EVERY_S", 1.0)
+def plane_world(lab: Lab, folder: Path) -> Iterator[PlaneWorld]:
     made = PlaneWorld(lab, folder)
     made.fleet.start()
     try:

@@ -55,13 +55,13 @@ def home(world: PlaneWorld) -> tuple[str, int, int]:
 
 
 def test_the_plane_bursts_a_served_model_and_moves_it_when_prices_change_and_no_request_fails(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, tmp_path: Path
 ) -> None:
     port = free_port()
     with contextlib.ExitStack() as stack:
         for name in lab:
             stack.enter_context(node_processes(lab[name], tmp_path / name))
-        world = stack.enter_context(plane_world(lab, tmp_path, monkeypatch))
+        world = stack.enter_context(plane_world(lab, tmp_path))
         until(lambda: len({one.cluster for one in world.fleet.store.list_reports()}) == 2, "both agents", PATIENCE_S)
         world.fleet.desk.submit(ranker())
         until(lambda: home(world) == ("a", 1, 1), "the service in the cheaper home", PATIENCE_S)

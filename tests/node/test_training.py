@@ -105,7 +105,7 @@ def fit(kept: Kept, pause_s: float) -> Workload:
 
 
 def test_a_job_that_the_plane_moves_at_a_checkpoint_ends_with_the_result_of_an_undisturbed_run(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, tmp_path: Path
 ) -> None:
     alone = Folder(tmp_path / "alone")
     command = [sys.executable, str(EXAMPLE / "train.py"), "--steps", str(STEPS), "--every", str(EVERY)]
@@ -115,9 +115,9 @@ def test_a_job_that_the_plane_moves_at_a_checkpoint_ends_with_the_result_of_an_u
     with contextlib.ExitStack() as stack:
         for name in lab:
             stack.enter_context(node_processes(lab[name], tmp_path / name))
-        with plane_world(lab, fresh(tmp_path / "folder"), monkeypatch) as world:
+        with plane_world(lab, fresh(tmp_path / "folder")) as world:
             assert moved(world, InFolder(tmp_path / "moved")) == wanted
-        with plane_world(lab, fresh(tmp_path / "bucket"), monkeypatch) as world, object_store() as store:
+        with plane_world(lab, fresh(tmp_path / "bucket")) as world, object_store() as store:
             assert moved(world, InBucket(store)) == wanted
             assert not store.refused
 

@@ -1,8 +1,10 @@
 """`dure bench slices`: what a slice costs against running the model directly, and what a greedy neighbour costs.
 
 One model, the same requests: run directly (`direct`), on a slice over its socket (`slice`), and on a slice while the
-other slice's tenant asks as much as it can (`beside-greedy`). The three take turns within every round, so what else
-the machine does hits all of them. Tenants are processes of their own, as containers are; this one is the daemon.
+other slice's tenant asks as much as it can (`beside-greedy`). They take turns within every round, so what else
+the machine does hits all of them; alone on the slice is measured twice (`slice`, `slice-again`), for what the machine
+does by itself. Ratios are of quantiles over all rounds, with an interval from rounds drawn again and again.
+Tenants are processes of their own, as containers are; this one is the daemon.
 
 Two clocks: what the tenant waited (`p50_ms`, `p99_ms`), and the time on the device that its requests took
 (`device_...`), in which what the operating system gave to other programs does not count. Needs the `device` extra.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import sys
 import tempfile
 import time
@@ -24,15 +27,18 @@ import numpy as np
 
 from dure.bench.result import Result, bench_options, emit
 
-WAYS = ("direct", "slice", "beside-greedy")
+WAYS = ("direct", "slice", "beside-greedy", "slice-again")
 GREEDY = 8
 """Requests the greedy neighbour has inside at any time."""
+DRAWS = 2000
 
 
 @click.command()
-@click.option("--requests", type=click.IntRange(10), default=300, show_default=True, help="Requests of each way.")
 @click.option(
-    "--rounds", type=click.IntRange(1), default=5, show_default=True, help="Times each way is run, in turn."
+    "--requests", type=click.IntRange(10), default=60, show_default=True, help="Requests of each way and round."
+)
+@click.option(
+    "--rounds", type=click.IntRange(1), default=20, show_default=True, help="Times each way is run, in turn."
 )
 @click.option(
     "--model", "kind", default="convolution", show_default=True, help="convolution, transformer, recommender."
@@ -55,42 +61,51 @@ def command(requests: int, rounds: int, kind: str, cores: int, as_json: bool, re
     """
     # What the daemon tells of its slices is progress; the result alone goes to standard output.
     with tempfile.TemporaryDirectory(prefix="dure-bench-") as folder, contextlib.redirect_stdout(sys.stderr):
-        rows = _rows(Path(folder), kind, cores, requests, rounds)
-    emit(Result("slices", rows, summarise(rows)), as_json=as_json, report=report, figures=_figures(rows))
+        found = _measured(Path(folder), kind, cores, requests, rounds)
+    rows = [_row(way, kind, number, *one) for way, all_ in found.items() for number, one in enumerate(all_)]
+    emit(Result("slices", rows, summarise(found)), as_json=as_json, report=report, figures=_figures(rows))
 
 
-def _rows(folder: Path, kind: str, cores: int, requests: int, rounds: int) -> list[dict[str, Any]]:
+Found = dict[str, list[tuple[Any, Any]]]
+"""For each way and round: milliseconds waited by each request, and on the device (empty where it was not asked)."""
+
+
+def _measured(folder: Path, kind: str, cores: int, requests: int, rounds: int) -> Found:
     from dure.adapters.onnx.models import KINDS, write_model
+    from dure.device.cores import leave
     from dure.device.plugin.node import Accelerator, NodeConfig
-    from dure.device.slices import SWITCH_S, Slices
+    from dure.device.slices import SWITCH_S, Slices, own_processors
     from dure.model.errors import InvalidInput
 
     if kind not in KINDS:
         raise InvalidInput(f"no model '{kind}'", remedy=f"Known: {', '.join(KINDS)}.")
     path = write_model(kind, folder / f"{kind}.onnx")
     sockets = folder / "slices"
-    slices = Slices(NodeConfig((Accelerator("v", slices=2, memory_mib=2048),), sockets=str(sockets), cores=cores))
-    executor = slices.executors["v"]
+    config = NodeConfig((Accelerator("v", slices=2, memory_mib=2048),), sockets=str(sockets), cores=cores)
+    processors = own_processors(config)
+    everywhere = os.sched_getaffinity(0)
+    leave(processors)
+    slices = Slices(config, processors=processors)
     sys.setswitchinterval(SWITCH_S)
-    rows = []
+    found: Found = {way: [] for way in WAYS}
     try:
         with (
-            _Tenant(path, sockets / "v-0" / "device.sock") as tenant,
-            _Tenant(path, sockets / "v-1" / "device.sock") as other,
+            _Tenant(path, sockets / "v-0" / "device.sock", everywhere) as tenant,
+            _Tenant(path, sockets / "v-1" / "device.sock", everywhere) as other,
         ):
             for number in range(rounds):
                 click.echo(f"slices: round {number + 1} of {rounds}", err=True)
-                rows.append(_row("direct", kind, number, tenant.ask("direct", requests), None))
-                for way in WAYS[1:]:
-                    greedy = other.greedy() if way == "beside-greedy" else contextlib.nullcontext()
-                    with greedy:
-                        began_ms = executor.now_ms()
-                        found = tenant.ask("slice", requests)
-                    used = _used(executor.record.timeline(began_ms)[0])
-                    rows.append(_row(way, kind, number, found, used[-requests:]))
+                found["direct"].append((tenant.ask("direct", requests), np.array([])))
+                # Backwards every other time: what grows or fades meanwhile hits all of them alike.
+                for way in WAYS[1:][:: -1 if number % 2 else 1]:
+                    with other.greedy() if way == "beside-greedy" else contextlib.nullcontext():
+                        began_ms = slices.executors["v"].now_ms()
+                        waited = tenant.ask("slice", requests)
+                    used = _used(slices.executors["v"].record.timeline(began_ms)[0])
+                    found[way].append((waited, used[-requests:]))
     finally:
         slices.close()
-    return rows
+    return found
 
 
 def _used(spans: Iterable[Any]) -> Any:
@@ -113,8 +128,8 @@ def _timed(ask: Callable[[], object], requests: int) -> Any:
     return np.array(found)
 
 
-def _row(way: str, kind: str, number: int, found: Any, used: Any | None) -> dict[str, Any]:
-    device = {} if used is None else {
+def _row(way: str, kind: str, number: int, found: Any, used: Any) -> dict[str, Any]:
+    device = {} if not len(used) else {
         "device_p50_ms": round(float(np.quantile(used, 0.5)), 4),
         "device_p99_ms": round(float(np.quantile(used, 0.99)), 4),
     }  # fmt: skip
@@ -133,10 +148,10 @@ def _row(way: str, kind: str, number: int, found: Any, used: Any | None) -> dict
 class _Tenant:
     """A process that holds one slice, as a container would, and does what it is told."""
 
-    def __init__(self, model: Path, socket: Path) -> None:
+    def __init__(self, model: Path, socket: Path, processors: set[int]) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_obey, args=(theirs, model, socket), daemon=True)
+        self._process = context.Process(target=_obey, args=(theirs, model, socket, processors), daemon=True)
         self._process.start()
         theirs.close()
         self._pipe.recv()
@@ -166,8 +181,10 @@ class _Tenant:
             self._pipe.recv()
 
 
-def _obey(pipe: Any, model: Path, socket: Path) -> None:
-    """The main function of a tenant's process."""
+def _obey(pipe: Any, model: Path, socket: Path, processors: set[int]) -> None:
+    """The main function of a tenant's process: anywhere and with no rights, as a container, not as the daemon."""
+    os.sched_setaffinity(0, processors)
+    os.setpriority(os.PRIO_PROCESS, 0, max(0, os.getpriority(os.PRIO_PROCESS, 0)))
     import onnx
 
     from dure.adapters.onnx.models import sample_input
@@ -195,30 +212,31 @@ def _obey(pipe: Any, model: Path, socket: Path) -> None:
             pipe.send("enough")
 
 
-def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Medians over rounds of ratios within a round."""
+def summarise(found: Found) -> dict[str, Any]:
+    """Ratios of quantiles over all requests of all rounds; `..._from` and `..._to` hold 95 % of what chance makes."""
 
-    def ratio(field: str, over: str, under: str) -> float:
-        found = [
-            one[field] / two[field]
-            for one in rows
-            for two in rows
-            if (one["policy"], two["policy"]) == (over, under) and one["seed"] == two["seed"]
-        ]
-        return round(float(np.median(found)), 4)
-
-    def extra(field: str) -> float:
-        by = {(row["policy"], row["seed"]): row[field] for row in rows}
-        return round(float(np.median([by["slice", n] - by["direct", n] for way, n in by if way == "slice"])), 4)
+    def ratio(over: str, under: str, quantile: float, clock: int = 0) -> dict[str, float]:
+        pairs = [(one[clock], two[clock]) for one, two in zip(found[over], found[under], strict=True)]
+        chance = np.random.default_rng(1)
+        drawn = [[pairs[i] for i in chance.integers(0, len(pairs), len(pairs))] for _ in range(DRAWS)]
+        low, high = np.quantile([_ratio(some, quantile) for some in drawn], (0.025, 0.975))
+        name = f"{'device_' if clock else ''}p{round(quantile * 100)}_{over}_vs_{under}".replace("-", "_")
+        values = {name: _ratio(pairs, quantile), f"{name}_from": low, f"{name}_to": high}
+        return {key: round(float(value), 4) for key, value in values.items()}
 
     return {
-        "p50_slice_vs_direct": ratio("p50_ms", "slice", "direct"),
-        "p50_extra_ms": extra("p50_ms"),
-        "p50_beside_greedy_vs_alone": ratio("p50_ms", "beside-greedy", "slice"),
-        "p99_beside_greedy_vs_alone": ratio("p99_ms", "beside-greedy", "slice"),
-        "device_p50_beside_greedy_vs_alone": ratio("device_p50_ms", "beside-greedy", "slice"),
-        "device_p99_beside_greedy_vs_alone": ratio("device_p99_ms", "beside-greedy", "slice"),
+        **ratio("slice", "direct", 0.5),
+        **ratio("beside-greedy", "slice", 0.5),
+        **ratio("beside-greedy", "slice", 0.99),
+        **ratio("slice-again", "slice", 0.99),
+        **ratio("beside-greedy", "slice", 0.5, clock=1),
+        **ratio("beside-greedy", "slice", 0.99, clock=1),
     }
+
+
+def _ratio(pairs: list[tuple[Any, Any]], quantile: float) -> float:
+    over, under = (np.quantile(np.concatenate(side), quantile) for side in zip(*pairs, strict=True))
+    return float(over / under)
 
 
 def _figures(rows: list[dict[str, Any]]) -> list[object]:

@@ -15,6 +15,7 @@ import msgspec
 
 from dure.adapters.redact import guard_logs, know
 from dure.adapters.whole import create_whole, write_whole
+from dure.cli.monitoring import counters_option
 from dure.cli.state import state_option
 from dure.model.errors import Temporary
 from dure.model.membership import Membership
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 @click.option("--context", default="", help="Context of the kubeconfig; its current one if left out.")
 @click.option("--join", "token", default="", envvar="DURE_JOIN_TOKEN", help="One-time token of 'dure cluster join'.")
 @click.option("--secret", default="", help="Secret NAMESPACE/NAME that brings the token and keeps the credential.")
+@counters_option
 @state_option
 def command(
     name: str,
@@ -61,6 +63,7 @@ def command(
     context: str,
     token: str,
     secret: str,
+    counters: float,
     state: Path,
 ) -> None:
     """Run the agent of one cluster: it schedules, and goes on when the plane is gone.
@@ -100,7 +103,7 @@ def command(
         plane = open_link(url, name, know(credential), ca=ca or "", own=own)
         membership = _membership(plane, state / f"agent-{name}.json")
         identity = fetch_identity(state / f"agent-{name}.id")
-        member = Member(membership.spec, membership.catalogue, api, plane, RealClock(), identity)
+        member = Member(membership.spec, membership.catalogue, api, plane, RealClock(), identity, counters)
         poller = Poller(plane.wait_for_news, member.runner.wake)
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -158,15 +158,19 @@ def serve(path: Path, policy: str) -> None:
       dure device serve -f node.yaml
     """
     from dure.adapters.redact import guard_logs
+    from dure.device.cores import leave
     from dure.device.plugin.node import read_node
-    from dure.device.slices import SWITCH_S, Slices
+    from dure.device.slices import SWITCH_S, Slices, own_processors
 
     guard_logs()
     sys.setswitchinterval(SWITCH_S)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    slices = Slices(read_node(path), policy)
+    config = read_node(path)
+    processors = own_processors(config)
+    leave(processors)
+    slices = Slices(config, policy, processors)
     click.echo(f"Serving {len(slices.doors)} slices (Ctrl-C stops it)", err=True)
     try:
         stop.wait()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from dure.files.params import FiniteRange
+
 if TYPE_CHECKING:
     from dure.embedded.live import LiveFleet
     from dure.model.answer import FleetStatus
@@ -51,6 +53,15 @@ class Slowness:
                 found = [one for name in NAMES for one in self._samples.fetch_samples(name, since_s, now_s)]
                 self._found = slowness(joined(found, {}))
         return self._found.get(workload, 1.0)
+
+
+def counters_option(command: Command) -> Command:
+    """Also of `dure agent`: how soon a surge is seen is a matter of seconds, and so is what asking costs."""
+    option = click.option(
+        "--counters", type=FiniteRange(0.5, 600.0), default=15.0, show_default=True,
+        help="Seconds between two looks at the request counters of served models in real clusters.",
+    )  # fmt: skip
+    return option(command)
 
 
 def monitoring_options(command: Command) -> Command:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dure.cli.garbage import collect_seldom
-from dure.cli.monitoring import Wanted, monitoring_options, opened, telling
+from dure.cli.monitoring import Wanted, counters_option, monitoring_options, opened, telling
 from dure.cli.state import remove_address, state_option, write_address
 from dure.files.params import KEPT, OBJECT_NAME, SEED, FiniteRange
 
@@ -49,6 +49,7 @@ SWITCH_S = 0.0002
     "--store", "store_url", default="", envvar="DURE_STORE", help="Database URL; SQLite in the state folder."
 )
 @click.option("--keep", type=KEPT, envvar="DURE_KEEP", help="How much of the past is kept (90d, 26w); else all.")
+@counters_option
 @click.option(
     "--most-waiting",
     type=click.IntRange(min=1),
@@ -105,6 +106,7 @@ def command(
     store_url: str,
     keep: float | None,
     most_waiting: int,
+    counters: float,
     token_file: Path | None,
     grpc_port: int | None,
     grpc_cert: Path | None,
@@ -169,6 +171,7 @@ def command(
             store_url=store_url,
             keep_s=keep,
             most_waiting=most_waiting,
+            counters_s=counters,
         )
         samples = stack.enter_context(opened(monitoring, live))
         keys = Keys(shared or fetch_token(state / "token"))

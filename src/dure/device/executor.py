@@ -24,6 +24,7 @@ from dure.device.entry import Entry, Scaling
 from dure.device.lane import START_MS, Lane, Lost
 from dure.device.pace import Pace
 from dure.device.record import Record, Span, SquadRun
+from dure.device.request import Request, Running
 from dure.device.tuning import Spoken, Tuner
 from dure.model.errors import Conflict, DureError, NotAllowed, NotFound, Temporary
 from dure.share.interference import App
@@ -39,47 +40,32 @@ CALM_MS = 40.0
 Mode = Literal["squads", "threads", "turns"]
 
 
-class _Request:
-    """One request of a tenant: its inputs until they are sent, how far it has come, and who waits for it."""
-
-    def __init__(self, number: int, inputs: Mapping[str, Any], at_ms: float) -> None:
-        self.number = number
-        self.inputs: Mapping[str, Any] | None = inputs
-        self.at_ms = at_ms
-        self.next = 0
-        self.future: Future[dict[str, Any]] = Future()
-
-
-class _Running:
-    """What a busy lane is doing."""
-
-    def __init__(
-        self, member: Member, squad: int, start_ms: float, first: int, neighbours: tuple[tuple[str, float], ...]
-    ) -> None:
-        self.member = member
-        self.squad = squad
-        self.start_ms = start_ms
-        self.first = first
-        self.neighbours = neighbours
-
-
 class Executor:
     """Runs tenants' requests until `close`. Safe to call from many threads."""
 
     unit = "threads"
 
-    def __init__(self, config: DeviceConfig, mode: Mode = "squads", spoken: Spoken | None = None) -> None:
+    def __init__(
+        self,
+        config: DeviceConfig,
+        mode: Mode = "squads",
+        spoken: Spoken | None = None,
+        processors: frozenset[int] = frozenset(),
+    ) -> None:
         self.config = config
         self.cores = config.cores or os.cpu_count() or 1
         self.record = Record()
         self.overhead_ms = 0.0
         self.dispatched = 0
+        self.stopped = 0
+        """How often somebody was stopped in mid-piece for another."""
         self._mode: Mode = mode
         self._policies = known_policies()
         self._started = time.perf_counter()
         self._lock = threading.Lock()
-        self._queues: dict[str, deque[_Request]] = {t.name: deque() for t in config.tenants}
-        self._running: dict[str, _Running] = {}
+        self._queues: dict[str, deque[Request]] = {t.name: deque() for t in config.tenants}
+        self._running: dict[str, Running] = {}
+        self._paused: dict[str, Running] = {}
         self._numbers = 0
         self._squads = 0
         self._turn = 0
@@ -88,7 +74,8 @@ class Executor:
         self._pace = Pace(self.cores)
         for one in config.tenants:
             self._pace.come(one, 0.0)
-        self._lanes = {t.name: Lane(t, self.cores) for t in config.tenants}
+        self._processors = processors
+        self._lanes = {t.name: Lane(t, self.cores, processors) for t in config.tenants}
         self._loading = {t.name: self.now_ms() for t in config.tenants}
         self._orders: deque[Callable[[], None]] = deque()
         self._awaited: dict[str, Future[None]] = {}
@@ -113,7 +100,7 @@ class Executor:
             if tenant in self._entry.refused:
                 raise _turned_away(tenant, self._entry.refused[tenant])
             self._numbers += 1
-            request = _Request(self._numbers, inputs, self.now_ms())
+            request = Request(self._numbers, inputs, self.now_ms())
             self._queues[tenant].append(request)
         self._ring.send(None)
         return request.future
@@ -207,7 +194,7 @@ class Executor:
         self._awaited[tenant.name] = told
         self._entry.come(tenant)
         self._pace.come(tenant, self.now_ms())
-        self._lanes[tenant.name] = Lane(tenant, self.cores)
+        self._lanes[tenant.name] = Lane(tenant, self.cores, self._processors)
         self._loading[tenant.name] = self.now_ms()
         self._change((*self.config.tenants, tenant))
         with self._lock:
@@ -215,7 +202,7 @@ class Executor:
 
     def _let_go(self, name: str, done: Future[None]) -> None:
         if name in self._lanes:
-            self._running.pop(name, None)
+            self._forget_run(name)
             self._fail_all(name, Temporary(f"tenant '{name}' has left the device"))
             with self._lock:
                 del self._queues[name]
@@ -260,14 +247,20 @@ class Executor:
     def _members(self) -> tuple[Member, ...]:
         with self._lock:
             heads = {n: q[0] for n, q in self._queues.items() if q and self._may_run(n)}
-        free = self.cores - sum(r.member.parts for r in self._running.values())
+            inside = {n: len(q) for n, q in self._queues.items() if q}
         if not heads:
             return ()
         if self._mode != "squads":
             return self._naive(heads)
-        if free <= 0:
+        self._make_room({n: inside[n] for n in heads}, inside)
+        chosen = self._pace.first({n: inside[n] for n in heads}, self._free())
+        for name in sorted(chosen & self._paused.keys()):
+            self._resume(name)
+        free = self._free()
+        chosen -= self._running.keys()
+        if free <= 0 or not chosen:
             return ()
-        waiting = [self._waiting(name, heads[name]) for name in sorted(self._pace.first(heads, free))]
+        waiting = [self._waiting(name, heads[name]) for name in sorted(chosen)]
         policy = self.tuner.policy
         most_ms = CONTENDED_MS if len(heads) > free else CALM_MS
         settings = SquadSettings(free, MOST_SEGMENTS, most_ms)
@@ -277,7 +270,41 @@ class Executor:
         self.record.add_squad(SquadRun(self._squads, self.now_ms(), policy, members, squad.predicted_ms))
         return squad.members
 
-    def _naive(self, heads: dict[str, _Request]) -> tuple[Member, ...]:
+    def _free(self) -> int:
+        return self.cores - sum(r.member.parts for r in self._running.values())
+
+    def _make_room(self, heads: dict[str, int], inside: dict[str, int]) -> None:
+        """Stop whoever is at work on a backlog while somebody with less inside, and time left, waits for a thread."""
+        while self._free() <= 0:
+            name = self._pace.yields(heads, {n: inside[n] for n in self._running})
+            if name is None:
+                return
+            self._pause(name)
+
+    def _pause(self, name: str) -> None:
+        run = self._running.pop(name)
+        self._paused[name] = run
+        self._lanes[name].pause()
+        self.stopped += 1
+        now = self.now_ms()
+        self._pace.pause(name, run.member.parts, now - run.since_ms)
+        run.since_ms = now
+
+    def _resume(self, name: str) -> None:
+        run = self._running[name] = self._paused.pop(name)
+        now = self.now_ms()
+        run.paused_ms += now - run.since_ms
+        run.since_ms = now
+        self._pace.begin(name)
+        self._lanes[name].resume()
+
+    def _forget_run(self, name: str) -> None:
+        """Its process failed what it ran, or ends; a stopped one that goes on must be able to hear of it."""
+        if name in self._paused:
+            self._resume(name)
+        self._running.pop(name, None)
+
+    def _naive(self, heads: dict[str, Request]) -> tuple[Member, ...]:
         if self._mode == "turns" and self._running:
             return ()
         names = sorted(heads, key=lambda n: heads[n].at_ms)[: 1 if self._mode == "turns" else None]
@@ -288,7 +315,7 @@ class Executor:
         loaded = bool(self._lanes[name].segments_ms) and name in self._entry.verdicts
         return loaded and name not in self._running and self._pace.wait_ms(name, self.now_ms()) <= 0.0
 
-    def _waiting(self, name: str, request: _Request) -> Waiting:
+    def _waiting(self, name: str, request: Request) -> Waiting:
         segments = self.tuner.predicted(name, self._lanes[name].segments_ms)[request.next :]
         config = self._lanes[name].config
         return Waiting(
@@ -313,7 +340,7 @@ class Executor:
         others = ((n, r.member.parts / self.cores) for n, r in self._running.items() if n not in known)
         neighbours = (*fellows, *others)
         self._pace.begin(member.tenant)
-        self._running[member.tenant] = _Running(member, self._squads, self.now_ms(), request.next, neighbours)
+        self._running[member.tenant] = Running(member, self._squads, self.now_ms(), request.next, neighbours)
         message = ("run", request.number, request.inputs, request.next, last, member.parts)
         request.inputs = None
         lost = self._lanes[member.tenant].send(message)
@@ -321,13 +348,16 @@ class Executor:
             self._lose(member.tenant, lost.why)
 
     def _heard(self, name: str) -> None:
+        if name in self._paused:
+            # It had ended before it was stopped.
+            self._resume(name)
         message = self._lanes[name].receive()
         if isinstance(message, Lost):
             self._lose(name, message.why)
         elif message[0] == "done":
             self._done(name, message)
         elif message[0] == "failed":
-            self._running.pop(name, None)
+            self._forget_run(name)
             self._fail_head(name, message[2])
         elif message[0] == "broken":
             self._broken(name, message[1])
@@ -356,9 +386,9 @@ class Executor:
 
     def _done(self, name: str, message: tuple[Any, ...]) -> None:
         _, _, last, spent_ms, outputs, waited_ms = message
-        used_ms = max(0.0, spent_ms - waited_ms)
         run = self._running.pop(name)
         now = self.now_ms()
+        used_ms = max(0.0, spent_ms - waited_ms - run.paused_ms)
         with self._lock:
             request = self._queues[name][0]
         share = run.member.parts / self.cores
@@ -367,7 +397,7 @@ class Executor:
         )
         alone = sum(self._lanes[name].segments_ms[run.first : last])
         self.tuner.learn(name, run.neighbours, share, alone, used_ms)
-        self._pace.spend(name, now, run.member.parts, spent_ms, used_ms)
+        self._pace.spend(name, now, run.member.parts, now - run.since_ms, used_ms)
         request.next = last
         if outputs is None:
             return
@@ -380,7 +410,7 @@ class Executor:
         now = self.now_ms()
         for name, run in list(self._running.items()):
             limit = self._lanes[name].config.timeout_ms
-            if now - run.start_ms > limit:
+            if run.ran_ms(now) > limit:
                 self._lose(name, f"no answer for {limit:.0f} ms")
         for name, since in list(self._loading.items()):
             if now - since > START_MS:
@@ -391,7 +421,7 @@ class Executor:
         if name not in self._entry.verdicts:
             self._broken(name, why)
             return
-        self._running.pop(name, None)
+        self._forget_run(name)
         self._fail_head(name, why)
         self._lanes[name].restart()
         self._loading[name] = self.now_ms()
@@ -417,7 +447,7 @@ class Executor:
         return min([*limits, *waits, 1000.0]) / 1000.0
 
 
-def _fail(request: _Request, why: str | DureError) -> None:
+def _fail(request: Request, why: str | DureError) -> None:
     if not request.future.done():
         again = "The tenant's process was started again; try again."
         request.future.set_exception(why if isinstance(why, DureError) else Temporary(why, remedy=again))

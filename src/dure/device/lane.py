@@ -6,7 +6,9 @@ executor's thread calls it.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
 import signal
 from multiprocessing.connection import Connection
 from typing import Any
@@ -15,6 +17,7 @@ import msgspec
 
 from dure.adapters.onnx.worker import serve
 from dure.device.config import TenantConfig
+from dure.device.cores import stay_on
 
 START_MS = 60_000.0
 """Loading a model may take this long."""
@@ -29,12 +32,13 @@ class Lost(msgspec.Struct, frozen=True):
 class Lane:
     """`segments_ms` is empty until the process has loaded its model."""
 
-    def __init__(self, config: TenantConfig, cores: int) -> None:
+    def __init__(self, config: TenantConfig, cores: int, processors: frozenset[int] = frozenset()) -> None:
         self.config = config
         self.segments_ms: list[float] = []
         self.starts = 0
         self.retired = False
         self._cores = cores
+        self._processors = processors
         self._spawn = multiprocessing.get_context("spawn")
         self._start()
 
@@ -64,6 +68,13 @@ class Lane:
             self.segments_ms = list(message[1])
         return message
 
+    def pause(self) -> None:
+        """Stop the process wherever it is, until `resume`: a processor can do what few accelerators can."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
     def restart(self) -> None:
         """End the process, however it is, and load the model again in a new one."""
         self.stop()
@@ -82,11 +93,19 @@ class Lane:
             self._process.kill()
         self._process.join(5.0)
 
+    def _signal(self, number: signal.Signals) -> None:
+        # One that is gone is heard of by its pipe.
+        with contextlib.suppress(ProcessLookupError):
+            if self._process.pid is not None:
+                os.kill(self._process.pid, number)
+
     def _start(self) -> None:
         self._pipe, theirs = self._spawn.Pipe()
         c = self.config
         self._process = self._spawn.Process(
-            target=serve, args=(theirs, c.model, c.segments, self._cores, c.memory_mib), daemon=True
+            target=_serve,
+            args=(theirs, c.model, c.segments, self._cores, c.memory_mib, self._processors),
+            daemon=True,
         )
         # Ctrl-C goes to the whole terminal group; the daemon alone decides when its tenants end.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -96,3 +115,9 @@ class Lane:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self.starts += 1
+
+
+def _serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int, processors: frozenset[int]) -> None:
+    """The main function of the process, on the device's own processors if it has any."""
+    stay_on(processors)
+    serve(pipe, path, pieces, cores, memory_mib)

@@ -21,6 +21,7 @@ import structlog
 
 from dure.adapters.shapes import settle
 from dure.device.config import AUTO, DeviceConfig, TenantConfig
+from dure.device.cores import own
 from dure.device.executor import Executor
 from dure.device.plugin.inject import SOCKET
 from dure.device.plugin.node import Accelerator, Mode, NodeConfig, Unit, units
@@ -35,15 +36,17 @@ SWITCH_S = 0.0005
 
 
 class Slices:
-    """All virtual accelerators of one node, from here until `close`."""
+    """All virtual accelerators of one node, from here until `close`; `processors` are those of each one's own."""
 
-    def __init__(self, config: NodeConfig, policy: str = AUTO) -> None:
+    def __init__(
+        self, config: NodeConfig, policy: str = AUTO, processors: tuple[frozenset[int], ...] | None = None
+    ) -> None:
         settle()
-        virtual = [device for device in config.devices if device.mode is Mode.VIRTUAL]
-        if not virtual:
-            raise InvalidInput("this node has no virtual accelerator", remedy="Add a device with `mode: virtual`.")
-        cores = max(1, (config.cores or os.cpu_count() or 1) // len(virtual))
-        self.executors = {device.name: _executor(device, cores, policy) for device in virtual}
+        virtual, cores = _virtual(config)
+        self.executors = {
+            device.name: _executor(device, cores, policy, theirs)
+            for device, theirs in zip(virtual, processors or (frozenset(),) * len(virtual), strict=True)
+        }
         self._folder = tempfile.TemporaryDirectory(prefix="dure-slices-")
         self.doors = {
             unit.id: _Door(unit, self.executors[unit.device.name], Path(config.sockets), Path(self._folder.name))
@@ -63,9 +66,23 @@ class Slices:
         self._folder.cleanup()
 
 
-def _executor(device: Accelerator, cores: int, policy: str) -> Executor:
+def own_processors(config: NodeConfig) -> tuple[frozenset[int], ...]:
+    """Of each virtual accelerator of the node, the processors that are its own."""
+    virtual, cores = _virtual(config)
+    return own(os.sched_getaffinity(0), cores, len(virtual))
+
+
+def _virtual(config: NodeConfig) -> tuple[list[Accelerator], int]:
+    """The virtual accelerators and how many cores each has."""
+    virtual = [device for device in config.devices if device.mode is Mode.VIRTUAL]
+    if not virtual:
+        raise InvalidInput("this node has no virtual accelerator", remedy="Add a device with `mode: virtual`.")
+    return virtual, max(1, (config.cores or os.cpu_count() or 1) // len(virtual))
+
+
+def _executor(device: Accelerator, cores: int, policy: str, processors: frozenset[int]) -> Executor:
     config = DeviceConfig((), name=device.name, policy=policy, cores=cores, memory_mib=device.memory_mib)
-    return Executor(config)
+    return Executor(config, processors=processors)
 
 
 class _Door:

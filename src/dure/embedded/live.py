@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from dure.adapters.clock import RealClock, ScaledClock
+from dure.adapters.kube.traffic import EVERY_S
 from dure.adapters.memory.stream import arrivals, small_services, standing
 from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.shapes import settle
@@ -87,6 +88,7 @@ class LiveFleet:
         store_url: str = "",
         keep_s: Seconds | None = None,
         most_waiting: int | None = None,
+        counters_s: Seconds = EVERY_S,
     ) -> None:
         settle()
         state.mkdir(parents=True, exist_ok=True)
@@ -95,7 +97,9 @@ class LiveFleet:
         self.samples = SqliteMetrics(state / "metrics.db")
         self._real = RealClock()
         saved = self._load()
-        self.members = Members(fleet, catalogue, self.store, self._real, fetch_identity(state / "agent.id"))
+        self.members = Members(
+            fleet, catalogue, self.store, self._real, fetch_identity(state / "agent.id"), counters_s
+        )
         if self.members.outside:
             # Real clusters live in real time, and their owner's workloads are all there is.
             speed, saved = 1.0, None

@@ -10,12 +10,13 @@ from pathlib import Path
 from dure.adapters.kube.cluster import KubeCluster
 from dure.adapters.kube.lease import Election
 from dure.adapters.kube.rest import Api
-from dure.adapters.kube.traffic import TrafficReader
+from dure.adapters.kube.traffic import EVERY_S, TrafficReader
 from dure.agent.loop import Agent
 from dure.agent.runner import Runner
 from dure.model.catalogue import Catalogue
 from dure.model.errors import Temporary
 from dure.model.fleet import ClusterSpec, Fleet
+from dure.model.units import Seconds
 from dure.plane.members import LocalPlane
 from dure.ports import Clock, PlanePort, StorePort
 
@@ -27,7 +28,14 @@ class Member:
     """One real cluster with its agent."""
 
     def __init__(
-        self, spec: ClusterSpec, catalogue: Catalogue, api: Api, plane: PlanePort, clock: Clock, identity: str = ""
+        self,
+        spec: ClusterSpec,
+        catalogue: Catalogue,
+        api: Api,
+        plane: PlanePort,
+        clock: Clock,
+        identity: str = "",
+        counters_s: Seconds = EVERY_S,
     ) -> None:
         """With an `identity` it acts only while it is the elected leader; without one it is alone."""
         self.election = Election(api, identity, self._gained) if identity else None
@@ -35,7 +43,7 @@ class Member:
         self.cluster = KubeCluster(spec, catalogue, guarded, clock)
         agent = Agent(self.cluster, plane, self.cluster.catalogue, spec.pools, clock, lanes=LANES)
         self.runner = Runner(agent, self.cluster, leads=self._may_act)
-        self.traffic = TrafficReader(self.cluster)
+        self.traffic = TrafficReader(self.cluster, every_s=counters_s)
         self._term = self._caught_up = ""
 
     def start(self) -> None:
@@ -80,12 +88,18 @@ class Members:
     """`outside` says that the fleet has clusters that are not embedded, here or with agents of their own."""
 
     def __init__(
-        self, fleet: Fleet, catalogue: Catalogue, store: StorePort, clock: Clock, identity: str = ""
+        self,
+        fleet: Fleet,
+        catalogue: Catalogue,
+        store: StorePort,
+        clock: Clock,
+        identity: str = "",
+        counters_s: Seconds = EVERY_S,
     ) -> None:
         self.outside = any(not spec.connect.embedded for spec in fleet.clusters)
         plane = LocalPlane(store)
         self._members = [
-            Member(spec, catalogue, _api(spec), plane, clock, identity)
+            Member(spec, catalogue, _api(spec), plane, clock, identity, counters_s)
             for spec in fleet.clusters
             if spec.connect.kubeconfig
         ]

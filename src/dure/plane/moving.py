@@ -17,7 +17,7 @@ from dure.model.policy import Verb
 from dure.model.reason import Reason
 from dure.model.report import Observed, Report
 from dure.model.snapshot import digest
-from dure.model.tariff import Tariff
+from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.units import HOUR_S, Instant, Micros, Seconds
 from dure.model.workload import Phase, WorkloadType
 from dure.place.candidate import Cycle
@@ -30,7 +30,7 @@ from dure.plane.observe import Observer
 
 # Prices and grids are new every hour; a deadline on spot may come nearer in between.
 LOOK_S: Seconds = 600.0
-# A price that changes by more than this within an hour is a reason to look at once; a market may tremble.
+# A price or a grid that changes by more than this within an hour is a reason to look at once; a market may tremble.
 JUMP = 0.05
 # The next home of a serving has this long, beyond the boot of its node, to be ready.
 WARM_S: Seconds = 1800.0
@@ -48,6 +48,7 @@ class Moving:
         self._begun: list[Instant] = []
         self._looked_s: Instant | None = None
         self._tariffs: tuple[Tariff, ...] = ()
+        self._grids: tuple[CarbonSeries, ...] = ()
         self._hour = -1
 
     def act(self, drafts: Sequence[Draft], reports: Sequence[Report], now_s: Instant) -> None:
@@ -84,14 +85,18 @@ class Moving:
             self._plans |= {move.workload: move for move in found}
 
     def _jumped(self, now_s: Instant) -> bool:
-        """Whether a price is another than it was in this very hour; those of a new hour wait for the next look."""
-        tariffs, hour = self._observer.prices.fetch_tariffs(now_s), int(now_s // HOUR_S)
+        """Whether a price or a grid is another than it was in this very hour; a new hour waits for the next look."""
+        tariffs, grids = self._observer.prices.fetch_tariffs(now_s), self._observer.carbon_around(now_s)
+        hour = int(now_s // HOUR_S)
         if hour == self._hour:
             pairs = zip(self._tariffs, tariffs, strict=False) if tariffs != self._tariffs else ()
-            if not any(abs(new - old) > JUMP * old for one in pairs for old, new in _prices(*one, now_s)):
+            changes: list[tuple[float, float]] = [change for one in pairs for change in _prices(*one, now_s)]
+            if grids is not self._grids:
+                changes += _intensities(self._grids, grids, now_s)
+            if not any(abs(new - old) > JUMP * old for old, new in changes):
                 return False
         jumped = hour == self._hour
-        self._tariffs, self._hour = tariffs, hour
+        self._tariffs, self._grids, self._hour = tariffs, grids, hour
         return jumped
 
     def _begin(
@@ -153,6 +158,17 @@ def _prices(before: Tariff, after: Tariff, now_s: Instant) -> Iterator[tuple[Mic
         then, now = before.per_hour(capacity), after.per_hour(capacity)
         if then is not None and now is not None:
             yield then.at(now_s), now.at(now_s)
+
+
+def _intensities(
+    before: Sequence[CarbonSeries], after: Sequence[CarbonSeries], now_s: Instant
+) -> Iterator[tuple[float, float]]:
+    """g/kWh of the same grid in this hour, as told then and now; unknown is no change."""
+    known = {series.grid: series.at(now_s) for series in before}
+    for series in after:
+        then, now = known.get(series.grid), series.at(now_s)
+        if then is not None and now is not None:
+            yield then, now
 
 
 def _settings(observer: Observer) -> PlaceSettings | None:

@@ -45,7 +45,7 @@ class Observer:
         self.prices = prices
         self.carbon = carbon
         self.seed = seed
-        self._series: tuple[int, tuple[CarbonSeries, ...]] | None = None
+        self._series: tuple[tuple[int, Instant], tuple[CarbonSeries, ...]] | None = None
 
     def snapshot(self, now_s: Instant, records: Sequence[WorkloadRecord], reports: Sequence[Report]) -> Snapshot:
         """The world as of `now_s`, with the records as the loop has just folded them."""
@@ -76,11 +76,12 @@ class Observer:
         return self.store.list_tenants(), self.store.list_policies(), _weights(self.store)
 
     def carbon_around(self, now_s: Instant) -> tuple[CarbonSeries, ...]:
-        """Asked for once an hour: that is how often the series have a new value."""
+        """Asked for once an hour, and when the source has been read again: a grid may change within the hour."""
         hour = int(now_s // HOUR_S)
-        if self._series is None or self._series[0] != hour:
+        seen = hour, self.carbon.revision()
+        if self._series is None or self._series[0] != seen:
             begin_s = float(hour * HOUR_S)
-            self._series = hour, self.carbon.fetch_carbon(begin_s - CARBON_BEFORE_S, begin_s + CARBON_AHEAD_S)
+            self._series = seen, self.carbon.fetch_carbon(begin_s - CARBON_BEFORE_S, begin_s + CARBON_AHEAD_S)
         return self._series[1]
 
 

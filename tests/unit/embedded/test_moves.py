@@ -16,7 +16,7 @@ from dure.model.catalogue import Catalogue
 from dure.model.decision import Move, Place
 from dure.model.fleet import Connect, Fleet
 from dure.model.policy import Policy, Verb
-from dure.model.tariff import Tariff, Weekly
+from dure.model.tariff import CarbonSeries, Tariff, Weekly
 from dure.model.units import HOUR_S, MICROS, Instant
 from dure.model.workload import Phase, Workload, WorkloadStatus
 from dure.plane.moving import Moving
@@ -184,6 +184,44 @@ def test_a_price_that_jumps_within_the_hour_is_looked_at_at_once_and_a_trembling
     market(turner).per_hour["east"] = 3000
     turner.run(120.0, step_s=60.0)
     assert looks.count(True) == 1
+    [move] = moves_of(turner, "chat")
+    assert move.placement.cluster == "west"
+
+
+class Grids:
+    """g/kWh of either grid in every hour, which a test may change at any moment."""
+
+    def __init__(self) -> None:
+        self.figures = {"KR": 100.0, "NO": 100.0}
+        self.read = 0
+
+    def fetch_carbon(self, since_s: Instant, until_s: Instant) -> tuple[CarbonSeries, ...]:
+        self.read += 1
+        hours = int((until_s - since_s) // HOUR_S)
+        return tuple(CarbonSeries(grid, since_s, (value,) * hours) for grid, value in sorted(self.figures.items()))
+
+    def revision(self) -> Instant:
+        return sum(self.figures.values())
+
+
+def test_a_grid_that_changes_within_the_hour_moves_a_serving_at_once(turner: Turner) -> None:
+    observer = turner.world.plane.observer
+    carbon = Grids()
+    observer.carbon = carbon
+    clusters = tuple(
+        replace(one, info=replace(one.info, grid="KR" if one.info.name == "east" else "NO"))
+        for one in observer.fleet.clusters
+    )
+    observer.fleet = replace(observer.fleet, clusters=clusters, carbon_micros_per_kg=3000 * MICROS)
+    turner.world.submit([service()])
+    turner.run(2.5 * HOUR_S, step_s=60.0)
+    assert home(turner, "chat") == "east"
+    assert carbon.read <= 4
+    carbon.figures["KR"] = 103.0
+    turner.run(120.0, step_s=60.0)
+    assert moves_of(turner, "chat") == []
+    carbon.figures["KR"] = 900.0
+    turner.run(120.0, step_s=60.0)
     [move] = moves_of(turner, "chat")
     assert move.placement.cluster == "west"
 

@@ -29,3 +29,8 @@ class SeriesCarbon:
             )
             for grid in self._grids
         )
+
+    def revision(self) -> Instant:
+        """When the source was last read."""
+        table = self._source.table()
+        return -1.0 if table is None else table.fetched_s

@@ -22,6 +22,7 @@ from dure.adapters.kube.cluster import KubeCluster
 from dure.adapters.kube.objects import KubePlacement, KubePod
 from dure.adapters.kube.progress import desired_of
 from dure.model.errors import DureError
+from dure.model.units import Seconds
 from dure.model.workload import WorkloadType
 
 Json = dict[str, Any]
@@ -49,8 +50,11 @@ class Count(NamedTuple):
 
 
 class TrafficReader:
-    def __init__(self, cluster: KubeCluster, fetch: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, cluster: KubeCluster, fetch: Callable[[str], str] | None = None, every_s: Seconds = EVERY_S
+    ) -> None:
         self._cluster = cluster
+        self._every_s = every_s
         self._fetch = fetch or fetch_text
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
@@ -92,7 +96,7 @@ class TrafficReader:
             return ""
 
     def _run(self) -> None:
-        while not self._stopped.wait(EVERY_S):
+        while not self._stopped.wait(self._every_s):
             try:
                 self.turn()
             except DureError as error:

@@ -7,6 +7,8 @@ once. Messages are tuples over a pipe; `serve` is the process's main function.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import resource
 import signal
 import time
@@ -21,6 +23,7 @@ import onnxruntime as ort
 from dure.adapters.onnx.cut import Segment, cut
 
 _SCHEDULED = Path("/proc/thread-self/schedstat")
+_PR_SET_PDEATHSIG = 1
 RUNTIME_MIB = 2048
 """Address space of the interpreter and the runtime themselves, before any tensor."""
 
@@ -29,6 +32,7 @@ def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int)
     """Load the model, say ("ready", times, time with one thread), then answer every ("run", request, inputs, first,
     last, threads); what is done is told with the time that other programs took meanwhile."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with_parent()
     _limit(memory_mib)
     try:
         runner = runner_of(Path(path), pieces)
@@ -45,6 +49,12 @@ def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int)
         before_ms = _kept_waiting_ms()
         answer = runner.answer(message)
         pipe.send((*answer, _kept_waiting_ms() - before_ms) if answer[0] == "done" else answer)
+
+
+def _end_with_parent() -> None:
+    """A stopped process does not see its pipe close; without this one it would outlive a daemon that is killed."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _kept_waiting_ms() -> float:

@@ -1,0 +1,39 @@
+"""A request on its way through the executor, and what a busy lane is doing. State of the executor's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from dure.share.squad import Member
+
+
+class Request:
+    """One request of a tenant: its inputs until they are sent, how far it has come, and who waits for it."""
+
+    def __init__(self, number: int, inputs: Mapping[str, Any], at_ms: float) -> None:
+        self.number = number
+        self.inputs: Mapping[str, Any] | None = inputs
+        self.at_ms = at_ms
+        self.next = 0
+        self.future: Future[dict[str, Any]] = Future()
+
+
+class Running:
+    """What a busy lane is doing. `since_ms` is when it was last let run or stopped, `paused_ms` all of its stops."""
+
+    def __init__(
+        self, member: Member, squad: int, start_ms: float, first: int, neighbours: tuple[tuple[str, float], ...]
+    ) -> None:
+        self.member = member
+        self.squad = squad
+        self.start_ms = start_ms
+        self.first = first
+        self.neighbours = neighbours
+        self.since_ms = start_ms
+        self.paused_ms = 0.0
+
+    def ran_ms(self, now_ms: float) -> float:
+        """How long it has run in all; only while it runs."""
+        return now_ms - self.start_ms - self.paused_ms
