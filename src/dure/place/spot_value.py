@@ -4,7 +4,7 @@ Called by `spot`. Backward induction over (time left, work left, market up or do
 tick is as long as a restart, so that a launch is one tick without progress. What has lasted tends to last: the rate
 at which a spell ends falls with its age `a` as `k / (a + grain)` (Lomax's law), and `spot` has learned `k` for spells
 up and down. Ages are kept in classes that double in width. On-demand is always there. Cost O(ticks x work x ages),
-about a tenth of a second; kept for equal questions.
+some milliseconds; kept for equal questions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 Floats = npt.NDArray[np.float64]
 Actions = npt.NDArray[np.int8]
@@ -65,42 +66,40 @@ def best_actions(ticks: int, work: int, market: Market) -> Actions:
 
 def _earlier(after: Floats, market: Market) -> tuple[Floats, Actions]:
     """Values and actions one tick before `after`."""
-    values, actions = np.full_like(after, _NEVER), np.full(after.shape, ON_DEMAND, np.int8)
-    older = _older(after)
+    values, actions = np.zeros_like(after), np.full(after.shape, ON_DEMAND, np.int8)
     lost, back = ending(market.lost, market.grain), ending(market.back, market.grain)
-    gone = market.elsewhere * after[:, UP, :1] + (1.0 - market.elsewhere) * after[:, DOWN, :1]
-    follows = {
-        UP: (1.0 - lost)[:, None] * older[:, UP] + lost[:, None] * gone,
-        DOWN: (1.0 - back)[:, None] * older[:, DOWN] + back[:, None] * after[:, UP, :1],
-    }
-    for state in (DOWN, UP):
-        idle, rented = follows[state][..., IDLE], follows[state][..., ON_DEMAND]
-        on_spot = np.full(idle.shape, _NEVER)
-        if state == UP:
-            on_spot = (1.0 - lost) * older[:, UP, :, SPOT] + lost * gone[..., IDLE]
-        for running in (IDLE, SPOT, ON_DEMAND):
-            choices = np.stack(
-                [
-                    _WAIT + idle,
-                    market.price + (_worked(on_spot) if running == SPOT else on_spot),
-                    1.0 + (_worked(rented) if running == ON_DEMAND else rented),
-                ]
-            )
-            best = choices.min(axis=0)
-            values[:, state, :, running] = best
-            # Where nothing reaches the deadline any more, on-demand is late by the least.
-            actions[:, state, :, running] = np.where(best < _NEVER / 2, choices.argmin(axis=0), ON_DEMAND)
-    values[0] = 0.0
-    return np.minimum(values, _NEVER), actions
+    _step(after, lost, back, 1.0 / _WIDTHS, market.price, market.elsewhere, values, actions)
+    return values, actions
 
 
-def _older(after: Floats) -> Floats:
-    """The values where the spell goes on: some of each class pass into the next."""
-    pass_on = (1.0 / _WIDTHS)[:, None]
-    following = np.concatenate([after[:, :, 1:], after[:, :, -1:]], axis=2)
-    return np.asarray((1.0 - pass_on) * after + pass_on * following)
-
-
-def _worked(values: Floats) -> Floats:
-    """The same one unit of work further on."""
-    return np.concatenate([np.full((1, *values.shape[1:]), _NEVER), values[:-1]])
+@njit(cache=True)
+def _step(
+    after: Floats, lost: Floats, back: Floats, passing: Floats, price: float, elsewhere: float,
+    values: Floats, actions: Actions,
+) -> None:  # fmt: skip
+    """Fills in the values and actions of every cell with work left. With none left nothing is to be paid."""
+    classes = after.shape[2]
+    for todo in range(1, after.shape[0]):
+        for state in range(2):
+            for age in range(classes):
+                ends = lost[age] if state == UP else back[age]
+                older = min(age + 1, classes - 1)
+                for running in range(3):
+                    best, wish = _NEVER, ON_DEMAND
+                    for action in range(3):
+                        if action == SPOT and state == DOWN:
+                            continue
+                        at = todo - 1 if action == running and action != IDLE else todo
+                        own = IDLE if action == SPOT else action
+                        stays = passing[age] * after[at, state, older, action]
+                        stays += (1.0 - passing[age]) * after[at, state, age, action]
+                        turns = after[at, UP, 0, own]
+                        if state == UP:
+                            turns = elsewhere * turns + (1.0 - elsewhere) * after[at, DOWN, 0, own]
+                        paid = _WAIT if action == IDLE else (price if action == SPOT else 1.0)
+                        cost = paid + (1.0 - ends) * stays + ends * turns
+                        if cost < best:
+                            best, wish = cost, action
+                    # Where nothing reaches the deadline any more, on-demand is late by the least.
+                    values[todo, state, age, running] = best
+                    actions[todo, state, age, running] = wish if best < _NEVER / 2 else ON_DEMAND
