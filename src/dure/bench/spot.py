@@ -117,7 +117,7 @@ def summary(rows: list[Row]) -> dict[str, Cell]:
 
 
 def _outcome(market: list[Zone], job: Job, rule: str, begin: int) -> Outcome:
-    zones = market_at(market, begin, job.deadline_s, job.restart_s)
+    zones = market_at(market, begin, job.deadline_s)
     if rule == BOUND:
         from dure.bench.spot_bound import least_cost
 

@@ -56,11 +56,11 @@ Rule = Callable[[Moment], Rent]
 
 
 class Zones:
-    """What is up tick by tick, and what each zone's past says; picks where to launch. `grain_s` as in `Seen`."""
+    """What is up tick by tick, and what each zone's past says; picks where to launch."""
 
-    def __init__(self, up: Bools, gap_s: Seconds, past: Bools, grain_s: Seconds) -> None:
+    def __init__(self, up: Bools, gap_s: Seconds, past: Bools) -> None:
         self.up, self.gap_s = up, gap_s
-        self.seen = [_history(zone, gap_s, grain_s) for zone in past]
+        self.seen = [_history(zone, gap_s) for zone in past]
         everywhere = np.asarray(past.any(axis=0))
         losses = (past[:, :-1] & ~past[:, 1:]).sum() if past.shape[1] > 1 else 0
         covered = (past[:, :-1] & ~past[:, 1:] & everywhere[1:]).sum() if losses else 0
@@ -135,9 +135,9 @@ def replay(job: Job, zones: Zones, rule: Rule) -> Outcome:
         cost, now_s, tick = cost + rate * gap_s, now_s + gap_s, tick + 1
 
 
-def _history(past: Bools, gap_s: Seconds, grain_s: Seconds) -> Seen:
+def _history(past: Bools, gap_s: Seconds) -> Seen:
     """The prior and what the zone's last week says."""
-    seen, looks = Seen(grain_h=grain_s / HOUR_S), past.tolist()
+    seen, looks = Seen(), past.tolist()
     for was_up, is_up in pairwise(looks):
         seen = seen.after(was_up, is_up, gap_s)
     return seen

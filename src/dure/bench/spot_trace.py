@@ -61,11 +61,11 @@ def _zone(name: str, series: _Series, zero_is_up: bool) -> Zone:
     return Zone(own.removesuffix(".json"), group, series.gap_seconds, (values == 0) if zero_is_up else (values > 0))
 
 
-def market_at(zones: list[Zone], start: int, length_s: Seconds, grain_s: Seconds) -> Zones:
-    """The zones from this tick on, with what was seen of them before; nothing shorter than a look is told apart."""
+def market_at(zones: list[Zone], start: int, length_s: Seconds) -> Zones:
+    """The zones from this tick on, with what was seen of them before."""
     gap_s = zones[0].gap_s
     shortest = min(len(zone.up) for zone in zones)
     ticks = int(np.ceil(length_s / gap_s)) + 1
     stacked = np.stack([zone.up[:shortest] for zone in zones])
     past = stacked[:, max(0, start - int(PAST_S / gap_s)) : start]
-    return Zones(stacked[:, start : start + ticks], gap_s, past, max(grain_s, gap_s))
+    return Zones(stacked[:, start : start + ticks], gap_s, past)

@@ -46,7 +46,7 @@ class Seen(msgspec.Struct, frozen=True):
     returns: float = 1.0
     elsewhere: float = 0.0
     age_h: float = 0.0
-    grain_h: float = 0.2
+    grain_h: float = 1.0
 
     @property
     def lost(self) -> float:

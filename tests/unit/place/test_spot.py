@@ -28,7 +28,7 @@ def view(left_h: float, work_h: float, *, up: bool, running: Rent = Rent.IDLE) -
 
 
 def market(*zones: list[bool]) -> Zones:
-    return Zones(np.array(zones), GAP_S, np.zeros((len(zones), 0), np.bool_), JOB.restart_s)
+    return Zones(np.array(zones), GAP_S, np.zeros((len(zones), 0), np.bool_))
 
 
 @settings(max_examples=60)
