@@ -8,6 +8,7 @@ of what was done, as with a checkpoint at every tick.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -65,9 +66,10 @@ class Zones:
         covered = (past[:, :-1] & ~past[:, 1:] & everywhere[1:]).sum() if losses else 0
         self._losses, self._covered = 1.0 + losses, float(covered)
         self.home = -1
+        self._now = up[:, 0]
 
     def look(self, tick: int) -> Bools:
-        now = self.up[:, tick % self.up.shape[1]]
+        now = self._now = self.up[:, tick % self.up.shape[1]]
         before = self.up[:, (tick - 1) % self.up.shape[1]] if tick else now
         for zone, (was_up, is_up) in enumerate(zip(before.tolist(), now.tolist(), strict=True)):
             self.seen[zone] = self.seen[zone].after(was_up, is_up, self.gap_s)
@@ -77,20 +79,31 @@ class Zones:
         return now
 
     def pick(self, now: Bools) -> int:
-        """The zone that is up and has been lost least often for its hours up: launches are spread by merit."""
+        """The zone that is up and least likely to be lost at its age."""
         ups = [zone for zone in range(len(now)) if now[zone]]
-        return min(ups, key=lambda zone: (self.seen[zone].lost_per_h, zone), default=-1)
+        return min(ups, key=lambda zone: (self.seen[zone].ends_per_h, zone), default=-1)
 
     def market(self) -> Seen:
-        """The zones as one market: up while any is; where it runs says how soon it is lost."""
+        """The zones as one market: up while any is; where it runs, or would, says how soon it is lost."""
         if len(self.seen) == 1:
             return self.seen[0]
-        home = self.seen[self.home if self.home >= 0 else self._steadiest()]
-        back = sum(zone.back_per_h for zone in self.seen)
-        return Seen(home.up_h, 1.0, home.losses, back, elsewhere=self._covered / self._losses)
+        at = self.home if self.home >= 0 else self.pick(self._now)
+        down = [zone for zone, is_up in zip(self.seen, self._now.tolist(), strict=True) if not is_up]
+        age_h = 0.0 if at >= 0 else min(zone.age_h for zone in down)
+        back = sum(zone.back for zone in self.seen) - sum(zone.back * _faded(zone, age_h) for zone in down)
+        home = self.seen[max(at, 0)]
+        return msgspec.structs.replace(
+            home,
+            down=1.0,
+            returns=back,
+            elsewhere=self._covered / self._losses,
+            age_h=home.age_h if at >= 0 else age_h,
+        )
 
-    def _steadiest(self) -> int:
-        return min(range(len(self.seen)), key=lambda zone: (self.seen[zone].lost_per_h, zone))
+
+def _faded(zone: Seen, age_h: float) -> float:
+    """The share of its returns that a zone has lost which has been down for longer than `age_h`."""
+    return 1.0 - (age_h + zone.grain_h) / (zone.age_h + zone.grain_h)
 
 
 def replay(job: Job, zones: Zones, rule: Rule) -> Outcome:
@@ -124,11 +137,7 @@ def replay(job: Job, zones: Zones, rule: Rule) -> Outcome:
 
 def _history(past: Bools, gap_s: Seconds) -> Seen:
     """The prior and what the zone's last week says."""
-    hours = gap_s / HOUR_S
-    turns = np.diff(past.astype(np.int8)) if len(past) > 1 else np.zeros(0, np.int8)
-    return Seen(
-        up_h=1.0 + float(past.sum()) * hours,
-        down_h=1.0 + float((~past).sum()) * hours,
-        losses=1.0 + float((turns < 0).sum()),
-        returns=1.0 + float((turns > 0).sum()),
-    )
+    seen, looks = Seen(), past.tolist()
+    for was_up, is_up in pairwise(looks):
+        seen = seen.after(was_up, is_up, gap_s)
+    return seen

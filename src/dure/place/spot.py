@@ -1,10 +1,11 @@
 """Spot under a deadline: run on spot, wait for it, or pay on-demand while there is still time.
 
 The idea: slack is a reserve with a price. What it is worth follows from how often this market goes and how soon it
-comes back (`Seen`, learned from what was observed of it, a prior of one hour each), by dynamic programming in
-`spot_value`. Above the table stands a guard that no estimate can overrule: while on-demand started now would end in
-time by less than one more look, on-demand it is. Called by `dure bench spot` tick by tick, and by `guard` for running
-workloads. Not for work without a deadline, which simply takes the cheapest.
+comes back, given how long it has been as it is (`Seen`, learned from what was observed of it, a prior of one e-fold
+of age each), by dynamic programming in `spot_value`. Above the table stands a guard that no estimate can overrule:
+while on-demand started now would end in time by less than one more look, on-demand it is. Called by `dure bench spot`
+tick by tick; the guard alone by `place.moves` for running workloads. Not for work without a deadline, which simply
+takes the cheapest.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import math
 import msgspec
 
 from dure.model.units import HOUR_S, Seconds
-from dure.place.spot_value import DOWN, IDLE, ON_DEMAND, SPOT, UP, Market, best_actions
+from dure.place.spot_value import DOWN, IDLE, ON_DEMAND, SPOT, UP, Market, age_class, best_actions
 
-# Rates are rounded to steps of a sixth of an e-fold: equal questions share a table, and the estimate is no better.
+# What was learned is rounded to steps of a sixth of an e-fold: equal questions share a table; no estimate is better.
 _STEPS_PER_E = 6.0
 # A table has at most this many ticks; longer deadlines get coarser ones.
 _MOST_TICKS = 400
@@ -32,34 +33,45 @@ class Rent(enum.IntEnum):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What was observed of a market: hours up and down, and how often it went and came.
+    """What was observed of a market: how often it went and came, and how much age it gathered in between.
 
-    The defaults are the prior: one loss in an hour up, one return in an hour down.
+    A spell that lasts from age `a` to `b` gathers `ln((b + grain) / (a + grain))`: from one hour to two about as much
+    as from four to eight, since what has lasted tends to last (`spot_value`). The defaults are the prior: one loss
+    and one return in an e-fold of age. `age_h` is for how long it has been as it is now.
     """
 
-    up_h: float = 1.0
-    down_h: float = 1.0
+    up: float = 1.0
+    down: float = 1.0
     losses: float = 1.0
     returns: float = 1.0
     elsewhere: float = 0.0
+    age_h: float = 0.0
+    grain_h: float = 1.0
 
     @property
-    def lost_per_h(self) -> float:
-        return self.losses / self.up_h
+    def lost(self) -> float:
+        return self.losses / self.up
 
     @property
-    def back_per_h(self) -> float:
-        return self.returns / self.down_h
+    def back(self) -> float:
+        return self.returns / self.down
+
+    @property
+    def ends_per_h(self) -> float:
+        """How soon a spell up of this age is lost."""
+        return self.lost / (self.age_h + self.grain_h)
 
     def after(self, was_up: bool, is_up: bool, span_s: Seconds) -> Seen:
         """One more look, `span_s` after the last."""
-        hours = span_s / HOUR_S
+        later_h = self.age_h + span_s / HOUR_S
+        aged = math.log((later_h + self.grain_h) / (self.age_h + self.grain_h))
         return msgspec.structs.replace(
             self,
-            up_h=self.up_h + hours * is_up,
-            down_h=self.down_h + hours * (not is_up),
+            up=self.up + aged * was_up,
+            down=self.down + aged * (not was_up),
             losses=self.losses + (was_up and not is_up),
             returns=self.returns + (is_up and not was_up),
+            age_h=later_h if is_up == was_up else 0.0,
         )
 
 
@@ -102,20 +114,19 @@ def choose(view: SpotView, seen: Seen) -> Rent:
     tick_s = max(view.restart_s, view.look_s, (view.left_s + view.work_s) / _MOST_TICKS)
     left = max(0, int((view.left_s - view.look_s / 2) // tick_s))
     work = max(1, math.ceil((view.work_s + view.loading_s) / tick_s - 1e-9))
-    market = Market(
-        _chance(seen.lost_per_h, tick_s), _chance(seen.back_per_h, tick_s), view.price, _rounded_down(seen.elsewhere)
-    )
+    grain = seen.grain_h * HOUR_S / tick_s
+    market = Market(_stepped(seen.lost), _stepped(seen.back), view.price, _rounded_down(seen.elsewhere), grain)
     # A table serves all smaller questions: round its size up so that few are made.
     actions = best_actions(_roomy(left), _roomy(work), market)
-    wish = Rent(int(actions[left, work, UP if view.up else DOWN, view.running]))
+    age = age_class(seen.age_h * HOUR_S / tick_s)
+    wish = Rent(int(actions[left, work, UP if view.up else DOWN, age, view.running]))
     if wish is Rent.SPOT and (not view.up or (view.running is not Rent.SPOT and not may_launch_spot(view))):
         return Rent.ON_DEMAND
     return wish
 
 
-def _chance(per_h: float, tick_s: Seconds) -> float:
-    stepped = math.exp(round(math.log(min(max(per_h, 1e-3), 60.0)) * _STEPS_PER_E) / _STEPS_PER_E)
-    return 1.0 - math.exp(-stepped * tick_s / HOUR_S)
+def _stepped(k: float) -> float:
+    return math.exp(round(math.log(min(max(k, 0.01), 20.0)) * _STEPS_PER_E) / _STEPS_PER_E)
 
 
 def _rounded_down(share: float) -> float:

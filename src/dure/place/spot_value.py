@@ -1,8 +1,10 @@
 """What the time until a deadline is worth on a market that comes and goes: a table of best actions.
 
-Called by `spot`. Backward induction over (time left, work left, market up or down, what runs): a tick is as long as a
-restart, so that a launch is one tick without progress. The market is a two-state Markov chain whose rates `spot` has
-learned; on-demand is always there. Cost O(ticks x work), a few milliseconds; kept for equal questions.
+Called by `spot`. Backward induction over (time left, work left, market up or down and for how long, what runs): a
+tick is as long as a restart, so that a launch is one tick without progress. What has lasted tends to last: the rate
+at which a spell ends falls with its age `a` as `k / (a + grain)` (Lomax's law), and `spot` has learned `k` for spells
+up and down. Ages are kept in classes that double in width. On-demand is always there. Cost O(ticks x work x ages),
+some milliseconds; kept for equal questions.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
 Floats = npt.NDArray[np.float64]
 Actions = npt.NDArray[np.int8]
@@ -21,10 +24,14 @@ DOWN, UP = 0, 1
 _NEVER = 1e12
 # What waiting a tick costs: next to nothing, so that of two ways of one price the one that gets on is taken.
 _WAIT = 1e-6
+# The first tick of each class of ages, and how many ticks it is wide; the last is open.
+_BEGINS = np.array([0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+_WIDTHS = np.array([1.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, np.inf])
+_MIDDLES = np.array([0.0, 1.0, 2.5, 5.5, 11.5, 23.5, 47.5, 95.5])
 
 
 class Market(msgspec.Struct, frozen=True):
-    """Chances per tick. `lost`: a running spot node goes; `back`: a market that is down comes up again.
+    """`lost` and `back` are the `k` of spells up and down, `grain` is in ticks.
 
     `elsewhere` is the chance that another pool is up at the moment of a loss. `price` is spot over on-demand.
     """
@@ -33,13 +40,24 @@ class Market(msgspec.Struct, frozen=True):
     back: float
     price: float
     elsewhere: float = 0.0
+    grain: float = 1.0
 
 
-@lru_cache(maxsize=4096)
+def age_class(ticks: float) -> int:
+    return int(np.searchsorted(_BEGINS, ticks, side="right")) - 1
+
+
+def ending(k: float, grain: float) -> Floats:
+    """The chance, by the class of its age, that a spell ends within a tick."""
+    return np.asarray(1.0 - ((_MIDDLES + grain) / (_MIDDLES + grain + 1.0)) ** k)
+
+
+@lru_cache(maxsize=256)
 def best_actions(ticks: int, work: int, market: Market) -> Actions:
-    """`[time left, work left, market, running]` -> what to run in the next tick."""
-    actions = np.full((ticks + 1, work + 1, 2, 3), ON_DEMAND, np.int8)
-    values = np.full((work + 1, 2, 3), _NEVER)
+    """`[time left, work left, market, class of its age, running]` -> what to run in the next tick."""
+    shape = (work + 1, 2, len(_BEGINS), 3)
+    actions = np.full((ticks + 1, *shape), ON_DEMAND, np.int8)
+    values = np.full(shape, _NEVER)
     values[0] = 0.0
     for left in range(1, ticks + 1):
         values, actions[left] = _earlier(values, market)
@@ -48,33 +66,40 @@ def best_actions(ticks: int, work: int, market: Market) -> Actions:
 
 def _earlier(after: Floats, market: Market) -> tuple[Floats, Actions]:
     """Values and actions one tick before `after`."""
-    values, actions = np.full_like(after, _NEVER), np.full(after.shape, ON_DEMAND, np.int8)
-    for state in (DOWN, UP):
-        up = 1.0 - market.lost * (1.0 - market.elsewhere) if state == UP else market.back
-        idle, rented = (up * after[:, UP, own] + (1 - up) * after[:, DOWN, own] for own in (IDLE, ON_DEMAND))
-        on_spot = _on_spot(after, market) if state == UP else np.full(len(after), _NEVER)
-        for running in (IDLE, SPOT, ON_DEMAND):
-            choices = np.stack(
-                [
-                    _WAIT + idle,
-                    market.price + (_worked(on_spot) if running == SPOT else on_spot),
-                    1.0 + (_worked(rented) if running == ON_DEMAND else rented),
-                ]
-            )
-            best = choices.min(axis=0)
-            values[:, state, running] = best
-            # Where nothing reaches the deadline any more, on-demand is late by the least.
-            actions[:, state, running] = np.where(best < _NEVER / 2, choices.argmin(axis=0), ON_DEMAND)
-    values[0] = 0.0
-    return np.minimum(values, _NEVER), actions
+    values, actions = np.zeros_like(after), np.full(after.shape, ON_DEMAND, np.int8)
+    lost, back = ending(market.lost, market.grain), ending(market.back, market.grain)
+    _step(after, lost, back, 1.0 / _WIDTHS, market.price, market.elsewhere, values, actions)
+    return values, actions
 
 
-def _on_spot(after: Floats, market: Market) -> Floats:
-    """Expected value after a tick on spot: it goes on, is lost to another pool that is up, or to none."""
-    again = market.elsewhere * after[:, UP, IDLE] + (1 - market.elsewhere) * after[:, DOWN, IDLE]
-    return np.asarray((1 - market.lost) * after[:, UP, SPOT] + market.lost * again)
-
-
-def _worked(values: Floats) -> Floats:
-    """The same one unit of work further on."""
-    return np.concatenate([[_NEVER], values[:-1]])
+@njit(cache=True)
+def _step(
+    after: Floats, lost: Floats, back: Floats, passing: Floats, price: float, elsewhere: float,
+    values: Floats, actions: Actions,
+) -> None:  # fmt: skip
+    """Fills in the values and actions of every cell with work left. With none left nothing is to be paid."""
+    classes = after.shape[2]
+    for todo in range(1, after.shape[0]):
+        for state in range(2):
+            for age in range(classes):
+                ends = lost[age] if state == UP else back[age]
+                older = min(age + 1, classes - 1)
+                for running in range(3):
+                    best, wish = _NEVER, ON_DEMAND
+                    for action in range(3):
+                        if action == SPOT and state == DOWN:
+                            continue
+                        at = todo - 1 if action == running and action != IDLE else todo
+                        own = IDLE if action == SPOT else action
+                        stays = passing[age] * after[at, state, older, action]
+                        stays += (1.0 - passing[age]) * after[at, state, age, action]
+                        turns = after[at, UP, 0, own]
+                        if state == UP:
+                            turns = elsewhere * turns + (1.0 - elsewhere) * after[at, DOWN, 0, own]
+                        paid = _WAIT if action == IDLE else (price if action == SPOT else 1.0)
+                        cost = paid + (1.0 - ends) * stays + ends * turns
+                        if cost < best:
+                            best, wish = cost, action
+                    # Where nothing reaches the deadline any more, on-demand is late by the least.
+                    values[todo, state, age, running] = best
+                    actions[todo, state, age, running] = wish if best < _NEVER / 2 else ON_DEMAND

@@ -17,7 +17,7 @@ from dure.bench.spot_replay import Job, Zones, replay
 from dure.bench.spot_rules import RULES
 from dure.place import spot
 from dure.place.spot import Rent, Seen, SpotView, choose, may_launch_spot, must_rent
-from dure.place.spot_value import Market, _earlier, best_actions
+from dure.place.spot_value import Market, _earlier, age_class, best_actions, ending
 
 GAP_S = 600.0
 JOB = Job(work_s=6 * 3600.0, restart_s=900.0, deadline_s=9 * 3600.0, price=0.3)
@@ -69,27 +69,40 @@ def test_a_zone_that_is_lost_is_followed_by_another_that_is_up() -> None:
 
 
 def test_slack_is_kept_for_later_losses_when_it_is_short_and_spent_waiting_when_there_is_plenty() -> None:
-    seen = Seen(up_h=20, down_h=5, losses=10, returns=20)
+    seen = Seen(up=10, down=10, losses=10, returns=10)
     assert choose(view(13.5, 12, up=False), seen) is Rent.ON_DEMAND
     assert choose(view(22, 12, up=False), seen) is Rent.IDLE
 
 
 def test_the_guard_overrules_every_estimate() -> None:
-    dreamt = Seen(up_h=1e6, down_h=1e-3, losses=1.0, returns=1e6)
+    dreamt = Seen(up=1e6, down=1e-3, losses=1.0, returns=1e6)
     tight = view(12.2, 12, up=True)
     assert must_rent(tight)
     assert choose(tight, dreamt) is Rent.ON_DEMAND
 
 
-def test_a_market_is_learned_from_how_long_it_was_up_and_how_often_it_went() -> None:
-    seen = Seen().after(was_up=True, is_up=True, span_s=7200.0)
-    assert (seen.up_h, seen.down_h, seen.losses, seen.returns) == (3.0, 1.0, 1.0, 1.0)
-    seen = seen.after(was_up=True, is_up=False, span_s=1800.0)
-    assert (seen.up_h, seen.down_h, seen.losses, seen.returns) == (3.0, 1.5, 2.0, 1.0)
-    seen = seen.after(was_up=False, is_up=True, span_s=3600.0)
-    assert (seen.up_h, seen.down_h, seen.losses, seen.returns) == (4.0, 1.5, 2.0, 2.0)
-    assert seen.after(was_up=False, is_up=False, span_s=0.0) == seen
-    assert (seen.lost_per_h, seen.back_per_h) == (0.5, 2 / 1.5)
+def test_a_market_is_learned_from_the_age_that_its_spells_reach_and_how_often_they_end() -> None:
+    def learned(seen: Seen) -> list[float]:
+        return [seen.up, seen.down, seen.losses, seen.returns, seen.age_h]
+
+    seen = Seen(grain_h=0.5).after(was_up=True, is_up=True, span_s=3600.0)
+    assert learned(seen) == pytest.approx([1 + math.log(3), 1.0, 1.0, 1.0, 1.0])
+    seen = seen.after(was_up=True, is_up=False, span_s=3600.0)
+    assert learned(seen) == pytest.approx([1 + math.log(5), 1.0, 2.0, 1.0, 0.0])
+    seen = seen.after(was_up=False, is_up=True, span_s=1800.0)
+    assert learned(seen) == pytest.approx([1 + math.log(5), 1 + math.log(2), 2.0, 2.0, 0.0])
+    assert seen.after(was_up=True, is_up=True, span_s=0.0) == seen
+    assert (seen.lost, seen.back) == (2.0 / seen.up, 2.0 / seen.down)
+    older = seen.after(was_up=True, is_up=True, span_s=5400.0)
+    assert older.ends_per_h == pytest.approx(older.lost / 2.0)
+
+
+def test_equal_spells_are_learned_alike_however_often_one_looks() -> None:
+    once, often = Seen().after(True, True, 7200.0), Seen()
+    for _ in range(72):
+        often = often.after(True, True, 100.0)
+    assert often.up == pytest.approx(once.up)
+    assert often.age_h == pytest.approx(once.age_h)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +125,7 @@ def test_on_demand_is_a_must_from_the_look_at_which_the_next_may_be_too_late(
 
 
 def test_spot_is_not_launched_where_its_loss_would_leave_no_time_but_it_goes_on_where_it_runs() -> None:
-    calm = Seen(up_h=1000.0)
+    calm = Seen(up=1000.0, age_h=4.0)
     enough_h = 2 * (720.0 + 195.0) / 3600
     assert may_launch_spot(view(12 + enough_h, 12, up=True))
     assert not may_launch_spot(view(12 + enough_h - 0.01, 12, up=True))
@@ -123,53 +136,70 @@ def test_spot_is_not_launched_where_its_loss_would_leave_no_time_but_it_goes_on_
 
 @pytest.mark.parametrize("elsewhere", [0.0, 0.4])
 def test_the_table_is_the_cheapest_way_worked_out_step_by_step(elsewhere: float) -> None:
-    market = Market(lost=0.2, back=0.3, price=0.4, elsewhere=elsewhere)
-    ticks, work = 9, 4
+    market = Market(lost=0.6, back=0.8, price=0.4, elsewhere=elsewhere, grain=0.7)
+    ticks, work, oldest = 7, 3, 7
+    widths = (1, 1, 2, 4, 8, 16, 32, math.inf)
+    ends: dict[bool, list[float]] = {
+        True: ending(market.lost, market.grain).tolist(),
+        False: ending(market.back, market.grain).tolist(),
+    }
 
     @functools.cache
-    def costs(left: int, todo: int, up: bool, running: Rent) -> dict[Rent, float]:
-        def after(stays: float, done: int, own: Rent) -> float:
-            return stays * best(left - 1, todo - done, True, own) + (1 - stays) * best(
-                left - 1, todo - done, False, own
-            )
+    def costs(left: int, todo: int, up: bool, age: int, running: Rent) -> dict[Rent, float]:
+        def older(done: int, own: Rent) -> float:
+            on = 1 / widths[age]
+            passed = best(left - 1, todo - done, up, min(age + 1, oldest), own)
+            return on * passed + (1 - on) * best(left - 1, todo - done, up, age, own)
 
-        stays = 1 - market.lost * (1 - elsewhere) if up else market.back
+        def turned(done: int, own: Rent) -> float:
+            young_up = best(left - 1, todo - done, True, 0, own)
+            if not up:
+                return young_up
+            return elsewhere * young_up + (1 - elsewhere) * best(left - 1, todo - done, False, 0, own)
+
+        def after(done: int, own: Rent, if_turned: Rent) -> float:
+            return (1 - ends[up][age]) * older(done, own) + ends[up][age] * turned(done, if_turned)
+
         found = {
-            Rent.IDLE: 1e-6 + after(stays, 0, Rent.IDLE),
-            Rent.ON_DEMAND: 1.0 + after(stays, running is Rent.ON_DEMAND, Rent.ON_DEMAND),
+            Rent.IDLE: 1e-6 + after(0, Rent.IDLE, Rent.IDLE),
+            Rent.ON_DEMAND: 1.0 + after(running is Rent.ON_DEMAND, Rent.ON_DEMAND, Rent.ON_DEMAND),
         }
         if up:
-            done = int(running is Rent.SPOT)
-            kept, lost = best(left - 1, todo - done, True, Rent.SPOT), after(elsewhere, done, Rent.IDLE)
-            found[Rent.SPOT] = market.price + (1 - market.lost) * kept + market.lost * lost
+            found[Rent.SPOT] = market.price + after(running is Rent.SPOT, Rent.SPOT, Rent.IDLE)
         return found
 
-    def best(left: int, todo: int, up: bool, running: Rent) -> float:
+    def best(left: int, todo: int, up: bool, age: int, running: Rent) -> float:
         if todo <= 0:
             return 0.0
-        return min(1e12, *costs(left, todo, up, running).values()) if left else 1e12
+        return min(1e12, *costs(left, todo, up, age, running).values()) if left else 1e12
 
     actions = best_actions(ticks, work, market)
-    for left, todo, up, running in itertools.product(range(1, ticks + 1), range(1, work + 1), (False, True), Rent):
-        chosen = Rent(int(actions[left, todo, int(up), running]))
-        cheapest = best(left, todo, up, running)
-        if cheapest < 0.5e12:
-            assert costs(left, todo, up, running)[chosen] == pytest.approx(cheapest)
-        else:
-            assert chosen is Rent.ON_DEMAND, "where it will be late, on-demand is late by the least"
-
-    values = np.full((work + 1, 2, 3), 1e12)
+    values = np.full((work + 1, 2, oldest + 1, 3), 1e12)
     values[0] = 0.0
     for left in range(1, ticks + 1):
         values, _ = _earlier(values, market)
-        for todo, up, running in itertools.product(range(work + 1), (False, True), Rent):
-            assert values[todo, int(up), running] == pytest.approx(best(left, todo, up, running), rel=1e-9)
+        for todo, up, age, running in itertools.product(range(1, work + 1), (False, True), range(oldest + 1), Rent):
+            chosen = Rent(int(actions[left, todo, int(up), age, running]))
+            cheapest = best(left, todo, up, age, running)
+            assert values[todo, int(up), age, running] == pytest.approx(cheapest, rel=1e-9)
+            if cheapest < 0.5e12:
+                assert costs(left, todo, up, age, running)[chosen] == pytest.approx(cheapest)
+            else:
+                assert chosen is Rent.ON_DEMAND, "where it will be late, on-demand is late by the least"
+
+
+def test_what_has_lasted_is_less_likely_to_end_and_by_the_law_of_its_age() -> None:
+    chances = ending(0.5, 1.0)
+    assert (np.diff(chances) < 0).all()
+    assert chances[0] == pytest.approx(1 - math.sqrt(1 / 2))
+    assert chances[1] == pytest.approx(1 - math.sqrt(2 / 3))
+    assert [age_class(ticks) for ticks in (0.0, 0.9, 1.0, 3.9, 4.0, 63.0, 64.0, 1e6)] == [0, 0, 1, 2, 3, 6, 7, 7]
 
 
 def test_a_table_never_starts_spot_on_a_market_that_is_down() -> None:
-    actions = best_actions(60, 40, Market(lost=0.1, back=0.2, price=0.3))
-    assert not (actions[:, 1:, 0, :] == Rent.SPOT).any()
-    assert (actions[60, 1:40, 1, Rent.SPOT] == Rent.SPOT).all()
+    actions = best_actions(60, 40, Market(lost=0.5, back=0.5, price=0.3))
+    assert not (actions[:, 1:, 0] == Rent.SPOT).any()
+    assert (actions[60, 1:40, 1, :, Rent.SPOT] == Rent.SPOT).all()
 
 
 @pytest.fixture
@@ -179,38 +209,36 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, Market]]:
 
     def table(ticks: int, work: int, market: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
         seen.append((ticks, work, market))
-        return np.full((ticks + 1, work + 1, 2, 3), Rent.IDLE, np.int8)
+        return np.full((ticks + 1, work + 1, 2, 8, 3), Rent.IDLE, np.int8)
 
     monkeypatch.setattr(spot, "best_actions", table)
     return seen
 
 
-def test_the_table_is_asked_in_ticks_of_a_restart_and_with_chances_of_one_tick(
+def test_the_table_is_asked_in_ticks_of_a_restart_and_for_what_was_learned(
     asked: list[tuple[int, int, Market]],
 ) -> None:
-    seen = Seen(up_h=10.0, down_h=4.0, losses=10.0, returns=4.0, elsewhere=0.58)
+    seen = Seen(up=10.0, down=4.0, losses=10.0, returns=4.0, elsewhere=0.58, grain_h=0.1)
     assert choose(view(30, 12, up=True), seen) is Rent.IDLE
     [(ticks, work, market)] = asked
     # Thirty hours of 720 s are 150 ticks, less half a look 149; twelve are 60. Tables grow by 64.
     assert (ticks, work) == (192, 64)
-    assert (market.price, market.elsewhere) == (0.3, 0.55)
-    assert market.lost == pytest.approx(1 - math.exp(-720 / 3600))
-    assert market.back == pytest.approx(1 - math.exp(-720 / 3600))
+    assert market == Market(lost=1.0, back=1.0, price=0.3, elsewhere=0.55, grain=0.5)
 
 
 @pytest.mark.parametrize(
-    ("per_h", "stepped"),
+    ("learned", "stepped"),
     [
         (1.0, 1.0),
         (math.e, math.e),
         (1.07, 1.0),
         (1.1, math.exp(1 / 6)),
-        (1e-9, math.exp(-41 / 6)),
-        (1e9, math.exp(25 / 6)),
+        (1e-9, math.exp(-28 / 6)),
+        (1e9, math.exp(18 / 6)),
     ],
 )
-def test_rates_are_rounded_to_sixths_of_an_e_fold_within_bounds(per_h: float, stepped: float) -> None:
-    assert spot._chance(per_h, 1800.0) == pytest.approx(1 - math.exp(-stepped / 2))
+def test_what_was_learned_is_rounded_to_sixths_of_an_e_fold_within_bounds(learned: float, stepped: float) -> None:
+    assert spot._stepped(learned) == pytest.approx(stepped)
 
 
 @pytest.mark.parametrize(("share", "rounded"), [(0.0, 0.0), (0.049, 0.0), (0.05, 0.05), (0.97, 0.95), (1.0, 0.95)])
@@ -242,20 +270,23 @@ def test_the_moment_is_looked_up_in_whole_ticks_that_are_never_more_than_there_i
     """Only the cell that is looked up says to wait; the others would rent."""
 
     def table(ticks: int, work: int, _: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
-        found = np.full((ticks + 1, work + 1, 2, 3), Rent.ON_DEMAND, np.int8)
-        found[*cell, 1, Rent.SPOT] = Rent.IDLE
+        found = np.full((ticks + 1, work + 1, 2, 8, 3), Rent.ON_DEMAND, np.int8)
+        found[*cell, 1, 2, Rent.SPOT] = Rent.IDLE
         return found
 
     monkeypatch.setattr(spot, "best_actions", table)
     moment = SpotView(left_s, work_s, True, Rent.SPOT, restart_s, look_s, 0.3, loading_s)
-    assert choose(moment, Seen()) is Rent.IDLE
-    assert choose(replace(moment, up=False), Seen()) is Rent.ON_DEMAND
-    assert choose(replace(moment, running=Rent.IDLE), Seen()) is Rent.ON_DEMAND
+    # Three ticks old: in the class of two and three.
+    seen = Seen(age_h=3 * max(restart_s, look_s, (left_s + work_s) / 400) / 3600)
+    assert choose(moment, seen) is Rent.IDLE
+    assert choose(moment, Seen()) is Rent.ON_DEMAND
+    assert choose(replace(moment, up=False), seen) is Rent.ON_DEMAND
+    assert choose(replace(moment, running=Rent.IDLE), seen) is Rent.ON_DEMAND
 
 
 def test_a_wish_for_spot_where_there_is_none_is_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     def table(ticks: int, work: int, _: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
-        return np.full((ticks + 1, work + 1, 2, 3), Rent.SPOT, np.int8)
+        return np.full((ticks + 1, work + 1, 2, 8, 3), Rent.SPOT, np.int8)
 
     monkeypatch.setattr(spot, "best_actions", table)
     assert choose(view(30, 12, up=False, running=Rent.SPOT), Seen()) is Rent.ON_DEMAND
