@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import ssl
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import structlog
 
 from dure.adapters.kube.rest import Api
+from dure.adapters.kube.wire import Line
 from dure.adapters.virtual.names import host_name
 from dure.adapters.virtual.pki import KUBELET_CLIENT, VirtualAuthority
 from dure.model.errors import DureError, InvalidInput, Temporary
@@ -27,11 +29,14 @@ _HEAD = 64 * 1024
 _CHUNK = 64 * 1024
 _FIRST_S = 30.0
 _START_S = 10.0
+_FAREWELL_S = 1.0
 # The kubelet's words and the API server's for the same.
 _WORDS = {"input": "stdin", "output": "stdout", "error": "stderr"}
 _SUBRESOURCES = {"containerLogs": "log", "exec": "exec", "attach": "attach", "portForward": "portforward"}
 # What the two ends agree on about their streams; everything else of a request stays here.
 _PASSED = ("upgrade", "connection", "x-stream-protocol-version", "accept")
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 _log = structlog.get_logger("dure.virtual")
 
@@ -47,7 +52,8 @@ class Kubelet:
 
     def __init__(self, authority: VirtualAuthority, host: Api, namespace: str, address: str) -> None:
         self._authority, self._host, self._namespace, self._address = authority, host, namespace, address
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending = asyncio.Event()
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"kubelet {namespace}", daemon=True)
         self._open: set[asyncio.Task[None]] = set()
@@ -63,25 +69,30 @@ class Kubelet:
             raise Temporary(f"nobody can listen on {self._address} for logs of {self._namespace}")
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_START_S)
+        if self._loop is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._ending.set)
+            self._thread.join(_START_S)
 
     def _run(self) -> None:
         try:
-            serving = asyncio.start_server(self._accepted, self._address, 0, ssl=self._tls(), limit=_HEAD)
-            server = self._loop.run_until_complete(serving)
-            self._port = server.sockets[0].getsockname()[1]
-            self._listening.set()
-            self._loop.run_forever()
-            server.close()
-            for task in self._open:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*self._open, return_exceptions=True))
+            asyncio.run(self._main())
         except OSError as error:
             _log.warning("no logs and exec", namespace=self._namespace, error=str(error))
         finally:
             self._listening.set()
-            self._loop.close()
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        server = await asyncio.start_server(
+            self._accepted, self._address, 0, ssl=self._tls(), ssl_shutdown_timeout=_FAREWELL_S, limit=_HEAD
+        )
+        self._port = server.sockets[0].getsockname()[1]
+        self._listening.set()
+        await self._ending.wait()
+        server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
 
     def _tls(self) -> ssl.SSLContext:
         pair = self._authority.kubelet([self._address])
@@ -101,8 +112,8 @@ class Kubelet:
             with contextlib.suppress(OSError):
                 writer.write(_refusal("502 Bad Gateway" if isinstance(error, OSError) else "400 Bad Request", error))
         finally:
+            await _closed(writer)
             self._open.discard(task)
-            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_FIRST_S):
@@ -111,9 +122,7 @@ class Kubelet:
                 raise InvalidInput("only the API server of this virtual cluster may ask here")
             asked = translated(_read(head), self._namespace)
             line = await asyncio.to_thread(self._host.line, asked.target)
-            above, below = await asyncio.open_connection(
-                line.host, line.port, ssl=line.tls, server_hostname=line.host if line.tls else None
-            )
+            above, below = await asyncio.open_connection(line.host, line.port, **_secured(line))
         headers = [("Host", f"{line.host}:{line.port}"), *line.headers, *asked.headers]
         told = "".join(f"{name}: {value}\r\n" for name, value in headers)
         below.write(f"{asked.method} {line.prefix}{asked.target} HTTP/1.1\r\n{told}\r\n".encode("latin-1"))
@@ -124,7 +133,7 @@ class Kubelet:
             for pump in pumps:
                 pump.cancel()
             await asyncio.gather(*pumps, return_exceptions=True)
-            below.close()
+            await _closed(below)
 
 
 def translated(asked: Asked, namespace: str) -> Asked:
@@ -134,7 +143,7 @@ def translated(asked: Asked, namespace: str) -> Asked:
     subresource = _SUBRESOURCES.get(words[0])
     # A uid may stand between pod and container; what a port is forwarded to has no container.
     shortest = 3 if subresource == "portforward" else 4
-    if subresource is None or len(words) not in (shortest, shortest + 1) or not all(words):
+    if subresource is None or len(words) not in (shortest, shortest + 1) or not all(map(_NAME.fullmatch, words[1:])):
         raise InvalidInput(f"'{parts.path[:200]}' is not served here")
     query = [(_WORDS.get(name, name), _flag(value, name)) for name, value in parse_qsl(parts.query, True)]
     if subresource != "portforward":
@@ -168,6 +177,20 @@ def _read(head: bytes) -> Asked:
 def _common_name(writer: asyncio.StreamWriter) -> str:
     subject = (writer.get_extra_info("peercert") or {}).get("subject", ())
     return next((value for part in subject for name, value in part if name == "commonName"), "")
+
+
+def _secured(line: Line) -> dict[str, Any]:
+    if line.tls is None:
+        return {}
+    return {"ssl": line.tls, "server_hostname": line.host, "ssl_shutdown_timeout": _FAREWELL_S}
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    """What was written goes out first; who does not say goodbye is not waited for."""
+    writer.close()
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(2 * _FAREWELL_S):
+            await writer.wait_closed()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
