@@ -71,7 +71,7 @@ def command(
     else:
         inputs = [(trace, path) for trace in traces or tuple(LISTS) for path in lists_of(trace, limit)]
     known = applications()
-    journal = Journal(resume, Measured, f"{fairness} 1")
+    journal = Journal(resume, Measured, f"{fairness} 2")
     wanted = [(trace, path, policy) for trace, path in inputs for policy in policies or POLICIES]
     rows: list[Row] = []
     for trace, path, policy in cells(wanted, "jct"):
