@@ -3,7 +3,8 @@
 Started by `keeper`, one for each virtual cluster; the nodes that `syncer` shows name its address. A request is
 translated to the host's API server (another namespace, the pod's name there) and from then on bytes go through as
 they are, whatever streams they carry. Only the tenant's API server may ask, by its certificate: it has asked its own
-rules who may. Nothing but pods of the tenant's namespace can be named.
+rules who may. Nothing but pods of the tenant's namespace can be named, and one connection is one request: what
+follows it goes up only once the host has switched to streams.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 import re
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -37,6 +38,9 @@ _SUBRESOURCES = {"containerLogs": "log", "exec": "exec", "attach": "attach", "po
 _PASSED = ("upgrade", "connection", "x-stream-protocol-version", "accept")
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+# A lone line feed would be the end of a line to some.
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 _log = structlog.get_logger("dure.virtual")
 
@@ -122,17 +126,18 @@ class Kubelet:
                 raise InvalidInput("only the API server of this virtual cluster may ask here")
             asked = translated(_read(head), self._namespace)
             line = await asyncio.to_thread(self._host.line, asked.target)
-            above, below = await asyncio.open_connection(line.host, line.port, **_secured(line))
+            above, below = await asyncio.open_connection(line.host, line.port, limit=_HEAD, **_secured(line))
         headers = [("Host", f"{line.host}:{line.port}"), *line.headers, *asked.headers]
         told = "".join(f"{name}: {value}\r\n" for name, value in headers)
         below.write(f"{asked.method} {line.prefix}{asked.target} HTTP/1.1\r\n{told}\r\n".encode("latin-1"))
-        pumps = [asyncio.create_task(_pump(reader, below)), asyncio.create_task(_pump(above, writer))]
         try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.timeout(_FIRST_S):
+                answer = await above.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            # Unless the host has left HTTP for the streams, more bytes would be requests of their own, in our name.
+            up = below if _switched(answer) else None
+            await _either(_pump(above, writer), _pump(reader, up))
         finally:
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.gather(*pumps, return_exceptions=True)
             await _closed(below)
 
 
@@ -169,7 +174,7 @@ def _read(head: bytes) -> Asked:
     method, _, rest = first.partition(" ")
     target = rest.rpartition(" ")[0]
     pairs = [line.partition(":") for line in lines]
-    if method not in ("GET", "POST") or not target.startswith("/"):
+    if method not in ("GET", "POST") or not target.startswith("/") or _CONTROL.search(head.replace(b"\r\n", b"")):
         raise InvalidInput(f"'{first[:80]}' is not served here")
     return Asked(method, target, [(name, value.strip()) for name, _, value in pairs])
 
@@ -193,11 +198,28 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
             await writer.wait_closed()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+def _switched(answer: bytes) -> bool:
+    return answer.split(b" ", 2)[1:2] == [b"101"]
+
+
+async def _either(*pumps: Coroutine[None, None, None]) -> None:
+    """Until one of them ends."""
+    tasks = [asyncio.create_task(pump) for pump in pumps]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter | None) -> None:
+    """Until there is no more; without a writer nothing is passed on."""
     with contextlib.suppress(OSError):
         while chunk := await reader.read(_CHUNK):
-            writer.write(chunk)
-            await writer.drain()
+            if writer is not None:
+                writer.write(chunk)
+                await writer.drain()
 
 
 def _refusal(status: str, error: Exception) -> bytes:

@@ -77,6 +77,7 @@ class Host:
     """An API server that answers one request after the other, and remembers what it was asked."""
 
     def __init__(self) -> None:
+        self.refuses = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.heads: list[str] = []
         threading.Thread(target=self._serve, daemon=True).start()
@@ -100,7 +101,12 @@ class Host:
             with client:
                 head = client.recv(65536).decode()
                 self.heads.append(head)
-                if "Upgrade:" in head:
+                if self.refuses:
+                    client.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")
+                    client.settimeout(0.5)
+                    with contextlib.suppress(TimeoutError):
+                        self.heads.append(client.recv(65536).decode())
+                elif "Upgrade:" in head:
                     client.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
                     client.sendall(client.recv(100).upper())
                 else:
@@ -153,6 +159,23 @@ def test_streams_go_both_ways_as_they_are(bench: Bench) -> None:
     client = bench.authority.client(KUBELET_CLIENT, "dure")
     head = "POST /exec/default/talks/main?command=sh HTTP/1.1\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade"
     assert bench.ask(client, head, b"sent in").endswith(b"\r\n\r\nSENT IN")
+
+
+def test_a_second_request_never_follows_one_whose_streams_were_refused(bench: Bench) -> None:
+    bench.host.refuses = True
+    client = bench.authority.client(KUBELET_CLIENT, "dure")
+    head = "POST /exec/default/talks/main?command=sh HTTP/1.1\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade"
+    answer = bench.ask(client, head, b"GET /api/v1/secrets HTTP/1.1\r\nHost: host\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert [head for head in bench.host.heads if "secrets" in head] == []
+
+
+@pytest.mark.parametrize("control", ["\n", "\r", "\x00"])
+def test_a_lone_end_of_line_in_a_header_is_refused(bench: Bench, control: str) -> None:
+    client = bench.authority.client(KUBELET_CLIENT, "dure")
+    head = f"GET /containerLogs/default/talks/main HTTP/1.1\r\nAccept: a{control}Impersonate-User: root"
+    assert bench.ask(client, head).startswith(b"HTTP/1.1 400 ")
+    assert bench.host.heads == []
 
 
 def test_another_user_of_the_same_authority_is_refused_and_the_host_hears_nothing(bench: Bench) -> None:
