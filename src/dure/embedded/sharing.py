@@ -124,7 +124,7 @@ class SharedFleet:
         from dure.device.virtual import VirtualDevice
         from dure.embedded.tenancy import shared_devices, tenancy
 
-        workloads = {record.spec.name: record.spec for record in self._store.list_homed()}
+        workloads = {record.spec.name: record.spec for record in self._store.list_workloads(ended=False)}
         kept: dict[str, VirtualDevice] = {}
         for name, view in shared_devices(self._store.list_reports()).items():
             found = tenancy(name, view, workloads)
