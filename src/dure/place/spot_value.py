@@ -10,11 +10,11 @@ some milliseconds; kept for equal questions.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 Floats = npt.NDArray[np.float64]
 Actions = npt.NDArray[np.int8]
@@ -68,11 +68,18 @@ def _earlier(after: Floats, market: Market) -> tuple[Floats, Actions]:
     """Values and actions one tick before `after`."""
     values, actions = np.zeros_like(after), np.full(after.shape, ON_DEMAND, np.int8)
     lost, back = ending(market.lost, market.grain), ending(market.back, market.grain)
-    _step(after, lost, back, 1.0 / _WIDTHS, market.price, market.elsewhere, values, actions)
+    _compiled()(after, lost, back, 1.0 / _WIDTHS, market.price, market.elsewhere, values, actions)
     return values, actions
 
 
-@njit(cache=True)
+@lru_cache(maxsize=1)
+def _compiled() -> Any:
+    """Only who asks for a table waits for the compiler to be loaded."""
+    from numba import njit
+
+    return njit(cache=True)(_step)
+
+
 def _step(
     after: Floats, lost: Floats, back: Floats, passing: Floats, price: float, elsewhere: float,
     values: Floats, actions: Actions,
