@@ -59,7 +59,7 @@ class Posting(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> tuple[int, str, str, str, str, str, str]:
-        return (self.hour, self.cluster, self.pool, self.account.value, self.tenant, self.workload, self.model)
+        return (self.hour, self.cluster, self.pool, self.account, self.tenant, self.workload, self.model)
 
 
 def added(one: Posting, other: Posting) -> Posting:

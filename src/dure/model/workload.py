@@ -99,18 +99,13 @@ class Phase(enum.StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
 
-    @property
-    def ended(self) -> bool:
-        return self in _ENDED
+    # Asked for every workload in every turn of the loop: known to each member, not looked up.
+    ended: bool
+    waits: bool
 
-    @property
-    def waits(self) -> bool:
-        return self in _WAITS
-
-
-# Asked for every workload in every turn of the loop, and an enum looks its members up slowly.
-_ENDED = (Phase.DONE, Phase.FAILED, Phase.CANCELLED)
-_WAITS = (Phase.PENDING, Phase.HELD)
+    def __init__(self, value: str) -> None:
+        self.ended = value in ("done", "failed", "cancelled")
+        self.waits = value in ("pending", "held")
 
 
 class Placement(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
+from typing import NamedTuple
 
 import highspy
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dure.model.accelerator import Geometry
 from dure.pack.slots import layout_values, layouts
 
 Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
 
 
 def mask_values(geometry: Geometry, amounts: Floats, reach: Floats) -> Floats:
@@ -30,10 +31,8 @@ def mask_values(geometry: Geometry, amounts: Floats, reach: Floats) -> Floats:
     if not amounts.any():
         return np.tile(np.array(layout_values(geometry, {})), (reach.shape[0], 1))
     prices = profile_prices(geometry, tuple(float(amount) for amount in amounts / amounts.sum()))
-    bits, owner = _placements(geometry)
-    top = max(float(_best_fill(bits, owner, prices, 1 << geometry.slots)[0]), 1e-9)
-    rows = [_best_fill(bits, owner, prices * part, 1 << geometry.slots) / top for part in reach]
-    values: Floats = np.minimum(np.array(rows), 1.0)
+    top = max(float(_best_fill(geometry, prices[None, :])[0, 0]), 1e-9)
+    values: Floats = np.minimum(_best_fill(geometry, prices * reach) / top, 1.0)
     return values
 
 
@@ -66,18 +65,38 @@ def _within(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
-@lru_cache(maxsize=16)
-def _placements(geometry: Geometry) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    found = [(bits, i) for i, profile in enumerate(geometry.profiles) for bits in profile.masks()]
-    return np.array([bits for bits, _ in found], np.int64), np.array([i for _, i in found], np.int64)
-
-
-@njit(cache=True)
-def _best_fill(bits: NDArray[np.int64], owner: NDArray[np.int64], prices: Floats, masks: int) -> Floats:
-    """The best price of further placements beside every occupied mask."""
-    values = np.zeros(masks)
-    for mask in range(masks - 1, -1, -1):
-        for i in range(bits.shape[0]):
-            if mask & bits[i] == 0:
-                values[mask] = max(values[mask], prices[owner[i]] + values[mask | bits[i]])
+def _best_fill(geometry: Geometry, prices: Floats) -> Floats:
+    """The best price of further placements beside every occupied mask, one row for each row of prices."""
+    values = np.zeros((len(prices), 1 << geometry.slots))
+    for step in _steps(geometry):
+        beside = prices[:, step.owner] + values[:, step.after]
+        values[:, step.masks] = np.maximum.reduceat(beside, step.first, axis=1)
     return values
+
+
+class _Step(NamedTuple):
+    """Masks with as many slots occupied; of each, from `first` on, what may be placed beside it and the mask then."""
+
+    masks: Longs
+    first: Longs
+    owner: Longs
+    after: Longs
+
+
+@lru_cache(maxsize=16)
+def _steps(geometry: Geometry) -> tuple[_Step, ...]:
+    """From the fullest masks to the empty one, so that what a placement leads to is known before it is asked for."""
+    placements = [(bits, i) for i, profile in enumerate(geometry.profiles) for bits in profile.masks()]
+    steps = []
+    for occupied in range(geometry.slots, -1, -1):
+        rows = [
+            (mask, [(i, mask | bits) for bits, i in placements if not mask & bits])
+            for mask in range(1 << geometry.slots)
+            if mask.bit_count() == occupied
+        ]
+        rows = [(mask, beside) for mask, beside in rows if beside]
+        if rows:
+            ends = np.cumsum([len(beside) for _, beside in rows])
+            owner, after = np.array([pair for _, beside in rows for pair in beside], np.int64).T
+            steps.append(_Step(np.array([mask for mask, _ in rows]), np.concatenate(([0], ends[:-1])), owner, after))
+    return tuple(steps)

@@ -6,17 +6,22 @@ say what each fraction is worth in devices; a knapsack over those prices then va
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import highspy
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from dure.pack.codes import WHOLE
 
 Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+# So many steps are no work for an interpreter, and fewer than loading the compiler takes.
+_PLAIN = 2_000
 
 
-def remainder_values(sizes: NDArray[np.int64], amounts: Floats, reach: Floats) -> Floats:
+def remainder_values(sizes: Longs, amounts: Floats, reach: Floats) -> Floats:
     """Value in whole devices of every remainder 0..1000, one row for each level of host CPU that is left.
 
     `amounts` is the demand for each of the sorted `sizes` (thousandths of a device); `reach[level, i]` is the part of
@@ -31,7 +36,7 @@ def remainder_values(sizes: NDArray[np.int64], amounts: Floats, reach: Floats) -
     return values
 
 
-def _dual_prices(sizes: NDArray[np.int64], amounts: Floats) -> Floats:
+def _dual_prices(sizes: Longs, amounts: Floats) -> Floats:
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
@@ -52,7 +57,7 @@ def _dual_prices(sizes: NDArray[np.int64], amounts: Floats) -> Floats:
     return prices
 
 
-def unroll(sizes: NDArray[np.int64], take: NDArray[np.int64]) -> NDArray[np.int64]:
+def unroll(sizes: Longs, take: Longs) -> Longs:
     """The items of the best multiset for the whole room, counted."""
     pattern = np.zeros(sizes.size, np.int64)
     room = WHOLE
@@ -66,9 +71,28 @@ def unroll(sizes: NDArray[np.int64], take: NDArray[np.int64]) -> NDArray[np.int6
     return pattern
 
 
-@njit(cache=True)
-def knapsack(sizes: NDArray[np.int64], prices: Floats, room: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Best price of any multiset of items for every room 0..room, and the item taken last (-1: the room below)."""
+def knapsack(sizes: Longs, prices: Floats, room: int) -> tuple[Floats, Longs]:
+    """Best price of any multiset of items for every room 0..room, and the item taken last (-1: the room below).
+
+    Nothing changes between multiples of what all sizes share, so only those are worked out.
+    """
+    grain = int(np.gcd.reduce(sizes, initial=room)) or 1
+    fill = _fill if (room // grain) * sizes.size <= _PLAIN else _compiled()
+    best, last = fill(sizes // grain, prices, room // grain)
+    values, take = np.repeat(best, grain)[: room + 1], np.full(room + 1, -1, np.int64)
+    take[::grain] = last
+    return values, take
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Any:
+    """Loading the compiler takes a second; a few round sizes do without."""
+    from numba import njit
+
+    return njit(cache=True)(_fill)
+
+
+def _fill(sizes: Longs, prices: Floats, room: int) -> tuple[Floats, Longs]:
     values = np.zeros(room + 1)
     take = np.full(room + 1, -1, np.int64)
     for r in range(1, room + 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -106,9 +106,13 @@ class Folding:
         return known[1]
 
 
-def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: str, now_s: Instant) -> None:
-    """Write each decision into its draft; a Hold for the same reasons as before changes nothing."""
+def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: Callable[[], str], now_s: Instant) -> None:
+    """Write each decision into its draft; a Hold for the same reasons as before changes nothing.
+
+    `digest` names the world that was decided on; it is asked for once, and only where there is something to journal.
+    """
     by_name = {draft.before.name: draft for draft in drafts}
+    world = ""
     for decision in decisions:
         draft = by_name[decision.workload] if isinstance(decision, (Place, Hold, Reclaim)) else None
         if draft is None:
@@ -121,7 +125,8 @@ def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: str, now
         if again_only:
             continue
         tenant = draft.before.spec.tenant
-        draft.entries += (JournalEntry(0, now_s, digest, decision, tenant, _cluster(decision)),)
+        world = world or digest()
+        draft.entries += (JournalEntry(0, now_s, world, decision, tenant, _cluster(decision)),)
 
 
 def _next(status: WorkloadStatus, decision: Decision, now_s: Instant) -> WorkloadStatus:

@@ -24,7 +24,7 @@ from dure.model.errors import InvalidInput
 from dure.model.policy import Policy, Verb
 from dure.model.report import Report
 from dure.model.units import Instant, Seconds
-from dure.model.workload import Phase, Workload, WorkloadStatus, WorkloadType
+from dure.model.workload import Phase, Placement, Workload, WorkloadStatus, WorkloadType
 from dure.pack.burst import BurstSettings, BurstState, LatencySample, burst, trend
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
@@ -100,7 +100,6 @@ class Bursting:
     def _look(
         self, drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant
     ) -> list[tuple[Draft, ScaleReplicas]]:
-        pools = {(pool.cluster, pool.name): pool for report in reports for pool in report.pools}
         seen, self._watched = self._watched, {}
         found = []
         for draft in drafts:
@@ -115,7 +114,7 @@ class Bursting:
             self._watched[draft.before.uid] = watch
             name = draft.before.spec.name
             sight = Sight(self.foresees, self.slowness(name), self._strictness(name, now_s))
-            decision = watch.decide(draft, pools.get((home.cluster, home.pool)), now_s, sight)
+            decision = watch.decide(draft, reports, now_s, sight)
             if decision is not None:
                 found.append((draft, decision))
         return found
@@ -172,11 +171,14 @@ class _Watch:
         self._book = RiskBook(_risk(bursts))
         self.risk: Risk | None = None
 
-    def decide(self, draft: Draft, pool: VNodePool | None, now_s: Instant, sight: Sight) -> ScaleReplicas | None:
+    def decide(self, draft: Draft, reports: Sequence[Report], now_s: Instant, sight: Sight) -> ScaleReplicas | None:
         spec, status = draft.before.spec, draft.status
         home = status.placement
         assert home is not None
-        if not self._sample(status, now_s, sight.slowness, home.replicas > spec.size) or pool is None:
+        if not self._sample(status, now_s, sight.slowness, home.replicas > spec.size):
+            return None
+        pool = _pool(reports, home)
+        if pool is None:
             return None
         foreseen = self._book.foresee(now_s, home.replicas, LATE, sight.slowness, sight.strictness)
         if foreseen is not None:
@@ -281,6 +283,11 @@ def _elastic(draft: Draft) -> bool:
         return False
     counted = status.requests is not None and status.requests_good is not None
     return spec.slo.latency_p95_ms is not None and spec.replicas.max > spec.size and counted
+
+
+def _pool(reports: Sequence[Report], home: Placement) -> VNodePool | None:
+    here = (pool for report in reports if report.cluster == home.cluster for pool in report.pools)
+    return next((pool for pool in here if pool.name == home.pool), None)
 
 
 def _room(pool: VNodePool, spec: Workload) -> int:

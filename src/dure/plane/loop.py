@@ -7,6 +7,7 @@ transaction, record by record only where nobody changed the record meanwhile; wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from dure.model.decision import Decision
 from dure.model.errors import Conflict
@@ -66,7 +67,7 @@ class Plane:
             if wanted:
                 decisions = self.decide(snapshot)
                 self.beside.compare(snapshot, decisions)
-                decided(drafts, decisions, digest(snapshot), now_s)
+                decided(drafts, decisions, partial(digest, snapshot), now_s)
         _, policies, _ = seen.rules
         self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, policies, now_s)
         for each in self.later:

@@ -16,6 +16,7 @@ from dure.model.decision import JournalEntry, ScaleReplicas
 from dure.model.errors import InvalidInput
 from dure.model.fleet import Fleet
 from dure.model.policy import Policy, Verb
+from dure.model.report import Report
 from dure.model.tariff import Capacity
 from dure.model.units import DAY_S, HOUR_S
 from dure.model.workload import Phase, Placement, Workload, WorkloadRecord, WorkloadStatus
@@ -182,7 +183,8 @@ class Counted:
             Phase.RUNNING, placement=placement, generation=1, ready=1, requests=0, requests_good=0
         )
         self.draft = Draft(WorkloadRecord("u", service(4), status))
-        self.pool = VNodePool("c", "t4", "t4", Capacity.OWNED, devices=8, free_milli=8000)
+        pool = VNodePool("c", "t4", "t4", Capacity.OWNED, devices=8, free_milli=8000)
+        self.reports = (Report("c", 0.0, "1", (pool,), ()),)
         self.watch = _Watch(0.0, Bursts(sample_s=10.0, window_s=60.0, horizon_s=20.0, calm_s=30.0, **rules))
         self.now_s = 0.0
         self.count(0, 0)
@@ -193,7 +195,7 @@ class Counted:
         status = self.draft.status
         requests, good = (status.requests or 0) + asked, (status.requests_good or 0) + asked - late
         self.draft.status = replace(status, requests=requests, requests_good=good)
-        found = self.watch.decide(self.draft, self.pool, self.now_s, Sight())
+        found = self.watch.decide(self.draft, self.reports, self.now_s, Sight())
         if found is not None:
             home = self.draft.status.placement
             assert home is not None

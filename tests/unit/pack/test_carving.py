@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dure.model.accelerator import Geometry
+from dure.pack import carving
 from dure.pack.carving import mask_values, patterns, profile_prices
 from dure.pack.cutting import remainder_values
 from dure.pack.mix import Shape
@@ -103,3 +104,18 @@ def test_patterns_are_the_fullest_counts_of_each_profile() -> None:
     pair = Geometry(2, 2, (profile("one", 1, (0, 1), 1, 2), profile("two", 2, (0,), 2, 1)))
     assert patterns(pair) == ((0, 1), (2, 0))
     assert len(patterns(A100)) == 28
+
+
+def test_every_mask_is_worth_the_best_of_all_placements_beside_it() -> None:
+    """The plain twin tries them one by one."""
+    prices = np.random.default_rng(3).random(len(A100.profiles))
+    reach = np.random.default_rng(4).random((3, prices.size))
+    found = carving._best_fill(A100, prices * reach)
+    for row, priced in enumerate(prices * reach):
+        best = [0.0] * (1 << A100.slots)
+        for mask in reversed(range(len(best))):
+            for price, one in zip(priced, A100.profiles, strict=True):
+                best[mask] = max(
+                    [best[mask], *(price + best[mask | bits] for bits in one.masks() if not mask & bits)]
+                )
+        assert found[row].tolist() == best

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dure.pack import cutting
 from dure.pack.codes import WHOLE
 from dure.pack.cutting import knapsack, remainder_values, unroll
 
@@ -85,3 +88,43 @@ def test_unrolling_counts_items_and_skips_the_room_that_nothing_takes() -> None:
     assert unroll(sizes, take).tolist() == [3, 0]
     values, take = knapsack(sizes, np.array([1.0, 1.0]), 300)
     assert (values[299], values[300], take[299], take[300]) == (0.0, 1.0, -1, 0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from([1, 10, 25, 50, 125]),
+    st.lists(st.integers(1, 8), min_size=1, max_size=4, unique=True),
+    st.integers(0, 99),
+)
+def test_working_in_steps_that_all_sizes_share_changes_nothing(grain: int, parts: list[int], seed: int) -> None:
+    sizes = np.array(sorted(parts)) * grain
+    prices = np.random.default_rng(seed).random(len(parts))
+    values, take = knapsack(sizes, prices, WHOLE)
+    plain_values, plain_take = cutting._fill(sizes, prices, WHOLE)
+    assert values.tolist() == plain_values.tolist()
+    assert take.tolist() == plain_take.tolist()
+
+
+def test_many_odd_sizes_are_left_to_the_compiler_with_the_same_answer() -> None:
+    sizes = np.array([101, 103, 107, 109, 113])
+    prices = np.array([0.11, 0.1, 0.12, 0.105, 0.13])
+    before = cutting._compiled.cache_info().hits + cutting._compiled.cache_info().misses
+    values, take = knapsack(sizes, prices, WHOLE)
+    assert cutting._compiled.cache_info().hits + cutting._compiled.cache_info().misses == before + 1
+    plain_values, plain_take = cutting._fill(sizes, prices, WHOLE)
+    assert (values.tolist(), take.tolist()) == (plain_values.tolist(), plain_take.tolist())
+
+
+def test_a_few_round_sizes_and_slices_are_priced_without_loading_the_compiler() -> None:
+    """A new process, since another test may have loaded it here."""
+    code = (
+        "import sys, numpy as np\n"
+        "from dure.pack.cutting import remainder_values\n"
+        "from dure.pack.carving import mask_values\n"
+        "from dure.files.builtin import catalogue\n"
+        "A100 = catalogue().accelerator('a100-80gb-sxm').mig\n"
+        "remainder_values(np.array([250, 400, 500]), np.ones(3), np.ones((4, 3)))\n"
+        "mask_values(A100, np.ones(len(A100.profiles)), np.ones((4, len(A100.profiles))))\n"
+        "assert 'numba' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
