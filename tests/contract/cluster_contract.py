@@ -143,6 +143,40 @@ class ClusterContract:
         assert (pod.pool, pod.phase, pod.generation) == ("small", PodPhase.PENDING, 2)
         assert observed_of(port, "uid-t").generation == 2
 
+    def test_a_gang_takes_another_size_as_a_new_set_that_begins_at_the_checkpoint(
+        self, port: ClusterPort, harness: Harness
+    ) -> None:
+        spec = training("t", gang=2)
+        port.apply(desired(spec, replicas=2))
+        bind_whole(port, "uid-t", "big")
+        harness.come_up()
+        for generation, size in ((2, 4), (3, 2)):
+            port.apply(desired(spec, generation=generation, replicas=size, done_s=10.0 * generation))
+            pods = pods_of(port, "uid-t")
+            assert [pod.index for pod in pods] == list(range(size))
+            assert {(pod.phase, pod.node, pod.gang, pod.generation) for pod in pods} == {
+                (PodPhase.PENDING, "", size, generation)
+            }
+            seen = observed_of(port, "uid-t")
+            assert (seen.generation, seen.pods, seen.bound, seen.ready) == (generation, size, 0, 0)
+            assert (seen.started_s, seen.done_s) == (None, 10.0 * generation)
+            # On what the set before it held, and beside it when it has grown.
+            bind_whole(port, "uid-t", "big")
+            harness.come_up()
+            seen = observed_of(port, "uid-t")
+            assert (seen.bound, seen.ready) == (size, size)
+            assert seen.started_s is not None
+        port.apply(desired(training("next", gang=2)))
+        bind_whole(port, "uid-next", "big", skip=2)
+        harness.finish("uid-t")
+        assert observed_of(port, "uid-t").succeeded == 2
+
+    def test_an_earlier_size_comes_too_late(self, port: ClusterPort) -> None:
+        spec = training("t", gang=2)
+        port.apply(desired(spec, generation=3, replicas=4))
+        port.apply(desired(spec, generation=2, replicas=2))
+        assert len(pods_of(port, "uid-t")) == observed_of(port, "uid-t").pods == 4
+
     def test_two_workloads_of_one_name_are_kept_apart_by_uid(self, port: ClusterPort) -> None:
         port.apply(desired(training("t"), uid="one"))
         port.apply(desired(training("t"), uid="two"))

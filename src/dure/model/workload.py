@@ -86,6 +86,11 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     def speed_on(self, class_name: str) -> float | None:
         return next((accepted.speed for accepted in self.classes if accepted.name == class_name), None)
 
+    def speed_with(self, class_name: str, members: int) -> float:
+        """Work per second in seconds on the first accepted class; an elastic gang also speeds up with its size."""
+        reached = (step.speed for step in self.speedups if step.replicas <= members)
+        return (self.speed_on(class_name) or 1.0) * max(reached, default=1.0)
+
 
 class Phase(enum.StrEnum):
     """pending -> (held ->) placed -> starting -> running -> done | failed | cancelled."""

@@ -112,8 +112,10 @@ def choose(view: SpotView, seen: Seen) -> Rent:
     if must_rent(view):
         return Rent.ON_DEMAND
     tick_s = max(view.restart_s, view.look_s, (view.left_s + view.work_s) / _MOST_TICKS)
-    left = max(0, int((view.left_s - view.look_s / 2) // tick_s))
-    work = max(1, math.ceil((view.work_s + view.loading_s) / tick_s - 1e-9))
+    todo_s = view.work_s + view.loading_s
+    work = max(1, math.ceil(todo_s / tick_s - 1e-9))
+    # Slack is what is spent, so it is what is rounded; rounding time and work apart would cost two ticks of it.
+    left = work + max(0, int((view.left_s - todo_s) // tick_s))
     grain = seen.grain_h * HOUR_S / tick_s
     market = Market(_stepped(seen.lost), _stepped(seen.back), view.price, _rounded_down(seen.elsewhere), grain)
     # A table serves all smaller questions: round its size up so that few are made.

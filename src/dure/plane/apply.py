@@ -182,7 +182,8 @@ def _resized(old: WorkloadStatus, new: WorkloadStatus) -> bool:
     before, after = old.placement, new.placement
     if before is None or after is None or before.replicas == after.replicas:
         return False
-    return msgspec.structs.replace(after, generation=before.generation, replicas=before.replicas) == before
+    same = {"generation": before.generation, "replicas": before.replicas, "decided_s": before.decided_s}
+    return msgspec.structs.replace(after, **same) == before
 
 
 def _events(before: WorkloadRecord, status: WorkloadStatus, now_s: Instant, currency: str) -> tuple[Event, ...]:

@@ -18,6 +18,7 @@ from dure.model.units import DAY_S, HOUR_S, Grams, Instant, Micros
 from dure.model.weights import WEIGHTS_SETTING, Weights
 from dure.model.workload import WorkloadRecord
 from dure.plane.outlook import Rules
+from dure.plane.promised import pools_left
 from dure.ports import CarbonPort, PricePort, StorePort
 from dure.watch.usage import usage_of
 
@@ -61,7 +62,7 @@ class Observer:
             clusters=tuple(
                 sorted((_info(one.info, seen, now_s) for one in self.fleet.clusters), key=lambda info: info.name)
             ),
-            pools=tuple(pool for report in reports for pool in report.pools),
+            pools=pools_left(records, reports),
             tariffs=self.prices.fetch_tariffs(now_s),
             carbon=self.carbon_around(now_s),
             tenants=tenants,

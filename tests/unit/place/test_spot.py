@@ -221,7 +221,7 @@ def test_the_table_is_asked_in_ticks_of_a_restart_and_for_what_was_learned(
     seen = Seen(up=10.0, down=4.0, losses=10.0, returns=4.0, elsewhere=0.58, grain_h=0.1)
     assert choose(view(30, 12, up=True), seen) is Rent.IDLE
     [(ticks, work, market)] = asked
-    # Thirty hours of 720 s are 150 ticks, less half a look 149; twelve are 60. Tables grow by 64.
+    # Thirty hours of 720 s are 150 ticks, twelve are 60. Tables grow by 64.
     assert (ticks, work) == (192, 64)
     assert market == Market(lost=1.0, back=1.0, price=0.3, elsewhere=0.55, grain=0.5)
 
@@ -254,16 +254,16 @@ def test_tables_are_made_for_many_questions_at_once(size: int, room: int) -> Non
 @pytest.mark.parametrize(
     ("left_s", "work_s", "loading_s", "restart_s", "look_s", "cell"),
     [
-        (9000.0, 1000.0, 0.0, 100.0, 100.0, (89, 10)),
-        (9000.0, 1001.0, 0.0, 100.0, 100.0, (89, 11)),
-        (9000.0, 1000.0, 50.0, 100.0, 100.0, (89, 11)),
-        (9000.0, 1000.0, 0.0, 200.0, 100.0, (44, 5)),
-        (9000.0, 1000.0, 0.0, 100.0, 300.0, (29, 4)),
-        (9000.0, 0.0, 0.0, 100.0, 100.0, (89, 1)),
-        (90_000.0, 10_000.0, 0.0, 100.0, 100.0, (359, 40)),
+        (9000.0, 1000.0, 0.0, 100.0, 100.0, (90, 10)),
+        (9000.0, 1001.0, 0.0, 100.0, 100.0, (90, 11)),
+        (9000.0, 1000.0, 50.0, 100.0, 100.0, (90, 11)),
+        (9000.0, 1000.0, 0.0, 200.0, 100.0, (45, 5)),
+        (9000.0, 1000.0, 0.0, 100.0, 300.0, (30, 4)),
+        (9000.0, 0.0, 0.0, 100.0, 100.0, (91, 1)),
+        (90_000.0, 10_000.0, 0.0, 100.0, 100.0, (360, 40)),
     ],
 )
-def test_the_moment_is_looked_up_in_whole_ticks_that_are_never_more_than_there_is_time_for(
+def test_the_moment_is_looked_up_in_whole_ticks_with_no_more_slack_than_there_is(
     left_s: float, work_s: float, loading_s: float, restart_s: float, look_s: float, cell: tuple[int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

@@ -155,17 +155,18 @@ class KubeCluster:
             )
 
     def fetch_observed(self) -> tuple[Observed, ...]:
-        now_s = self._clock.now()
         with self.lock:
             by_uid = self.pods_by_uid()
-        jobs = self.jobs.objects()
         found = []
         for uid, placement in sorted(self.placements_by_uid().items()):
             desired = desired_of(placement)
-            job = jobs.get(f"{placement.metadata.namespace}/{manifests.job_name(desired)}")
-            seen = observed(placement, desired, by_uid.get(uid, ()), job, now_s)
+            seen = self._observed(placement, desired, by_uid.get(uid, ()))
             found.append(self._with_quota(placement, desired, seen))
         return tuple(found)
+
+    def _observed(self, placement: KubePlacement, desired: Desired, pods: Sequence[Pod]) -> Observed:
+        job = self.jobs.get(f"{placement.metadata.namespace}/{manifests.job_name(desired)}")
+        return observed(placement, desired, pods, job, self._clock.now())
 
     def _with_quota(self, placement: KubePlacement, desired: Desired, seen: Observed) -> Observed:
         """Pods that are missing for want of quota are not there to say so themselves."""
@@ -181,6 +182,10 @@ class KubeCluster:
         before = self.placements_by_uid().get(desired.uid)
         if before is not None and int(before.spec["generation"]) >= desired.placement.generation:
             return
+        if before is not None:
+            # A checkpoint that lies here is as good as the plane's word, which may be hours old.
+            seen = self._observed(before, desired_of(before), self.pods_by_uid().get(desired.uid, ()))
+            desired = replace(desired, done_s=max(desired.done_s, seen.done_s))
         self._upkeep.ensure_namespace(desired.spec.tenant)
         path = crds.placement_path(names.namespace_of(desired.spec.tenant), manifests.placement_name(desired))
         try:

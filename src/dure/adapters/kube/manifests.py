@@ -26,6 +26,7 @@ Json = dict[str, Any]
 
 # A workload without a pod template is a dry run: it holds what it asks for and sleeps.
 DRY_RUN_IMAGE = "busybox:stable"
+GANG_SIZE = "DURE_GANG_SIZE"
 _SHARED = (ShareMode.MPS, ShareMode.TIMESLICE)
 _RETRIES = 3
 _FOREVER_S = 365 * 24 * 3600
@@ -252,8 +253,10 @@ def template(desired: Desired, asked: Ask, *, restart: str) -> Json:
     body: Json = json.loads(desired.spec.template) if desired.spec.template else {}
     metadata: Json = dict(body.get("metadata", {}))
     spec: Json = dict(body.get("spec", {}))
-    seconds = desired.spec.duration_s if restart == "Never" else 0.0
-    containers = [dict(one) for one in spec.get("containers", [])] or [_sleeper(seconds)]
+    gang = restart == "Never"
+    containers = [dict(one) for one in spec.get("containers", [])] or [_sleeper(_left_s(desired) if gang else 0.0)]
+    if gang:
+        containers = [{**one, "env": [*one.get("env", []), *_told(desired, one)]} for one in containers]
     first = dict(containers[0].get("resources", {}))
     containers[0]["resources"] = {
         "requests": {**first.get("requests", {}), **asked.resources},
@@ -294,6 +297,21 @@ def _model_pod(desired: Desired, created_s: Instant) -> Pod:
         checkpoint_s=spec.checkpoint_s,
         created_s=0.0 if alone else created_s,
     )
+
+
+def _told(desired: Desired, container: Json) -> list[Json]:
+    """Of how many it is one, which an elastic gang cannot know beforehand; what the template says itself counts."""
+    said = {one["name"] for one in container.get("env", [])}
+    return [] if GANG_SIZE in said else [{"name": GANG_SIZE, "value": str(replicas_of(desired))}]
+
+
+def _left_s(desired: Desired) -> float:
+    """What a gang that begins at a checkpoint has to do yet, at the speed of its size."""
+    spec = desired.spec
+    if not spec.duration_s:
+        return 0.0
+    left_s = spec.duration_s - desired.done_s
+    return max(1.0, left_s / spec.speed_with(desired.placement.class_name, replicas_of(desired)))
 
 
 def _sleeper(seconds: float) -> Json:

@@ -25,9 +25,16 @@ def desired_of(placement: KubePlacement) -> Desired:
 def observed(
     placement: KubePlacement, desired: Desired, pods: Sequence[Pod], job: KubeJob | None, now_s: Instant
 ) -> Observed:
-    """`pods` are the workload's own that are not on their way out. What was noted as lost or finished stays so."""
+    """`pods` are the workload's own that are not on their way out. What was noted as lost or finished stays so.
+
+    What a gang's earlier generation still shows, pods or the hour of its start, says nothing of the present one.
+    """
     status = placement.status
     generation = int(placement.spec["generation"])
+    if desired.spec.type is not WorkloadType.SERVING:
+        pods = [pod for pod in pods if pod.generation == generation]
+        if int(status.get("applied", 0)) < generation:
+            status = {**status, "startedSeconds": None}
     lost = status.get("lost", "") if status.get("lostGeneration") == generation else ""
     phases = Counter(pod.phase for pod in pods)
     alive = [pod for pod in pods if pod.phase is not PodPhase.FAILED]
@@ -50,7 +57,9 @@ def observed(
         failed=max(1, phases[PodPhase.FAILED]) if failed else 0,
         started_s=started_s,
         finished_s=finished_s,
-        done_s=float(status.get("doneSeconds", 0.0)) if lost else _done_s(desired, started_s, finished_s, now_s),
+        done_s=float(status.get("doneSeconds", 0.0))
+        if lost
+        else _done_s(desired, started_s, now_s if finished_s is None else finished_s, well=ended and not failed),
         requests=status.get("requests"),
         requests_good=status.get("requestsGood"),
         lost=lost,
@@ -122,15 +131,15 @@ def _finished_s(pods: Sequence[Pod], job: KubeJob | None, now_s: Instant) -> Ins
     return max(ends, default=now_s)
 
 
-def _done_s(desired: Desired, started_s: Instant | None, finished_s: Instant | None, now_s: Instant) -> Seconds:
+def _done_s(desired: Desired, started_s: Instant | None, until_s: Instant, *, well: bool) -> Seconds:
     """Safe work: up to the last checkpoint, or all of it when it has ended well."""
     if started_s is None or desired.spec.type is WorkloadType.SERVING:
         return desired.done_s
-    speed = desired.spec.speed_on(desired.placement.class_name) or 1.0
-    if finished_s is not None:
-        return desired.done_s + max(0.0, finished_s - started_s) * speed
-    every_s = desired.spec.checkpoint_s
-    return desired.done_s + ((now_s - started_s) // every_s * every_s * speed if every_s > 0 else 0.0)
+    every_s, ran_s = desired.spec.checkpoint_s, max(0.0, until_s - started_s)
+    if not well:
+        ran_s = ran_s // every_s * every_s if every_s > 0 else 0.0
+    size = desired.placement.replicas or desired.spec.size
+    return desired.done_s + ran_s * desired.spec.speed_with(desired.placement.class_name, size)
 
 
 def _true(job: KubeJob, kind: str) -> bool:

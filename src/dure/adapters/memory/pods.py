@@ -153,11 +153,7 @@ def true_s(seed: int, spec: Workload, sigma: float) -> Seconds:
 
 
 def speed_of(desired: Desired, class_name: str) -> float:
-    """Work per second here, in seconds on the first accepted class; an elastic gang also speeds up with its size."""
-    speed = desired.spec.speed_on(class_name) or 1.0
-    size = desired.placement.replicas or desired.spec.size
-    reached = [step.speed for step in desired.spec.speedups if step.replicas <= size]
-    return speed * max(reached, default=1.0)
+    return desired.spec.speed_with(class_name, desired.placement.replicas or desired.spec.size)
 
 
 def _create_pod(world: World, work: Work, index: int, message: str = "") -> str:
