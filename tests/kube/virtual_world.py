@@ -22,6 +22,8 @@ from tests.kube.secure_etcd import SecureEtcd
 
 NODES = "nodes:\n- {group: gpu, count: 2, cpu: 64, memory: 256Gi, gpu: {count: 8}}\n"
 PATIENCE_S = 120.0
+# Labs go without the controllers of volumes; a host that gives volumes has them.
+VOLUMES = {"kube-controller-manager": ["--controllers=*,-node-ipam-controller"]}
 
 
 class VirtualWorld:

@@ -283,8 +283,9 @@ class Syncer:
 
     def _listed(self, api: Api, path: str, selector: str = "") -> list[Json]:
         found: Json = api.get(path, dict, **({"labelSelector": selector} if selector else {}))
-        kind = str(found["kind"]).removesuffix("List")
-        return [{"kind": kind, **one} for one in found["items"]]
+        # A list says it once for all; without it everything would look changed.
+        head = {"apiVersion": found["apiVersion"], "kind": str(found["kind"]).removesuffix("List")}
+        return [{**head, **one} for one in found["items"]]
 
 
 def _by_host_name(objects: Iterable[Json]) -> dict[str, Json]:
