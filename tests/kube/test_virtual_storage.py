@@ -13,7 +13,7 @@ from lab.errors import LabError
 from lab.fixtures import LabFactory
 from tests.kube.virtual_world import VOLUMES, Tenant, VirtualWorld, settled, virtual_world
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.full]
 
 CLASS = """
 apiVersion: storage.k8s.io/v1
