@@ -13,6 +13,7 @@ import yaml
 
 from dure.adapters.kube import rbac
 from lab.cluster import Cluster
+from lab.errors import LabError
 from lab.lab import Lab
 from tests.kube.virtual_world import settled
 from tests.lab.test_chart import key, template
@@ -54,7 +55,7 @@ def test_the_charts_pods_start_from_the_image_and_find_each_other(tmp_path: Path
         ) as api:
             assert httpx.get(f"{plane}/v1/status", trust_env=False, timeout=60.0).status_code == 401
             token = api.post("/v1/clusters/seoul/join-tokens").json()["token"]
-            cluster.apply(_secret(rbac.ACCOUNT, token=token))
+            cluster.apply(_secret(rbac.ACCOUNT, **{"join-token": token}))
             _agents(cluster, tmp_path, plane)
             settled(partial(_reported, api), "a report of the agent in its pod")
         work = pod("work", "exec sleep 1000", schedulerName="dure")
@@ -65,7 +66,7 @@ def test_the_charts_pods_start_from_the_image_and_find_each_other(tmp_path: Path
                 "exec", "-n", HOME, container, "--", "python", "-c", "import os; print(os.getuid())"
             )
             assert printed == f"{rbac.NOBODY['runAsUser']}\n"
-        with pytest.raises(Exception, match="Read-only file system"):
+        with pytest.raises(LabError, match="Read-only file system"):
             cluster.kubectl("exec", "-n", HOME, "deployment/dure-plane", "--", "python", "-c", "open('/opt/x', 'w')")
 
 
