@@ -21,7 +21,7 @@ DATE = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-full full setup lint types imports unit shuffled mutants figures cycle search hostile fuzz chaos load requests agree lab lab-full lab-wanted browser lock clean \
-        dist dist-try audit-deps docs docs-serve chart image
+        dist dist-try audit-deps audit-newest docs docs-serve chart image image-try
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,8 +128,14 @@ dist-try: dist ## install that wheel with its locked dependencies into an enviro
 image: dist ## the container image dure:VERSION out of that wheel; ENGINE=docker, BASE=registry/python:3.11-slim
 	$(ENGINE) build -f Containerfile --build-arg BASE=$(BASE) -t dure:$$($(BIN)/python -c 'import dure; print(dure.__version__)') .
 
+image-try: dist ## the same without a registry (buildah, debootstrap, root), for the test that starts the chart's pods
+	$(BIN)/python -m tests.ship.image
+
 audit-deps: $(VENV)/.dev ## ask the advisory service for known holes in the locked dependencies; fails where it cannot be asked
 	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt -r requirements/dev.txt
+
+audit-newest: $(VENV)/.dev ## the same from the registry's page of each package, which knows about newest releases only; names the others
+	$(BIN)/python -m deploy.advisories requirements/run.txt requirements/dev.txt
 
 clean: ## remove the virtual environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist

@@ -72,7 +72,7 @@ class PostgresDatabase:
                 os.kill(pid, signal.SIGKILL)
 
     def start(self) -> None:
-        until_done(self._start, "PostgreSQL", 60.0, 0.05)
+        until_done(self._start, "PostgreSQL", pause_s=0.05)
 
     def close(self) -> None:
         self._server.cleanup()

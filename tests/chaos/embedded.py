@@ -101,7 +101,7 @@ class Round:
         self.credentials = {name: self._join(name) for name in CLUSTERS}
         for name in (*CLUSTERS, "gateway"):
             self._start(name, fused=False)
-        until_done(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
+        until_done(lambda: self.http.get("/readyz").raise_for_status(), "the plane")
         self.reckoning = Reckoning(database.url, clusters=len(CLUSTERS))
         self.clients = Clients(self.url, headers, asked.seed, asked.jobs)
         self.submitter = Submitter(f"http://127.0.0.1:{self.gateway_port}", asked.seed, asked.jobs * PER_JOB)

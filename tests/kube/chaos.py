@@ -163,7 +163,7 @@ class Round:
         options = ("--cluster", "m", "--plane", self.link, "--kubeconfig", kubeconfig, "--join", join)
         self.agent = Process(folder / "agent.log", "agent", *options, "--state", str(folder / "agent"))
         self.agent.start()
-        until_done(lambda: self.http.get("/readyz").raise_for_status(), "a first report")
+        until_done(lambda: self.http.get("/readyz").raise_for_status(), "the plane")
         self.reckoning = Reckoning(self.store_url, clusters=1, steady=False)
         self.accepted: list[Answer] = []
 

@@ -75,7 +75,7 @@ kind: Pod
 metadata: {name: claims}
 spec:
   containers: [{name: a, image: registry.local/x:1}]
-  volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]
+  resourceClaims: [{name: gpu, resourceClaimName: some}]
 """
 READER = ("--as=anna", "--as-group=system:authenticated")
 
@@ -156,7 +156,7 @@ def what_the_host_refuses_is_told(robots: Tenant) -> None:
     def told() -> bool:
         events = [one for one in robots.get("events")["items"] if one["reason"] == "NotSynced"]
         said = {one["involvedObject"]["name"]: one["message"] for one in events}
-        return "privileged" in said["greedy"] and "volume claims are not synced" in said["claims"]
+        return "privileged" in said["greedy"] and "resource claims are not synced" in said["claims"]
 
     settled(told, "events about what is not synced")
     robots.kubectl("delete", "pod", "greedy", "claims", "--wait=false")

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from tests.kube.secure_etcd import SecureEtcd
 
 NODES = "nodes:\n- {group: gpu, count: 2, cpu: 64, memory: 256Gi, gpu: {count: 8}}\n"
 PATIENCE_S = 120.0
+# Labs go without the controllers of volumes; a host that gives volumes has them.
+VOLUMES = {"kube-controller-manager": ["--controllers=*,-node-ipam-controller"]}
 
 
 class VirtualWorld:
@@ -77,6 +80,20 @@ class Tenant:
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
         return self._host.kubectl(*args, stdin=stdin, kubeconfig=self.kubeconfig)
+
+    @contextlib.contextmanager
+    def holding(self, *args: str) -> Iterator[subprocess.Popen[str]]:
+        """A kubectl that does not end by itself, while the block lasts; who waits for it in vain hears its end."""
+        command = [str(ensure(["kubectl"])["kubectl"] / "kubectl"), f"--kubeconfig={self.kubeconfig}", *args]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+            patience = threading.Timer(PATIENCE_S, process.kill)
+            patience.start()
+            try:
+                yield process
+            finally:
+                patience.cancel()
+                process.kill()
 
     def apply(self, text: str) -> None:
         self.kubectl("apply", "-f", "-", stdin=text)

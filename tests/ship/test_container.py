@@ -1,4 +1,4 @@
-"""The container file, read as a builder reads it. No builder runs here: its steps are tested, not what it makes."""
+"""The container file, read as a builder reads it. What it makes is started by `tests/lab/test_image.py`."""
 
 from __future__ import annotations
 

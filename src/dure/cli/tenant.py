@@ -14,7 +14,7 @@ import click
 from dure.cli.client import Client
 from dure.cli.state import state_option
 from dure.files.dump import to_yaml
-from dure.files.params import KUBE_NAME, POSITIVE, URL
+from dure.files.params import KUBE_NAME, NETWORK, POSITIVE, URL
 from dure.model.errors import NotFound, Temporary
 from dure.model.tenant import Isolation, Tenant
 
@@ -145,6 +145,13 @@ def etcd_certificates(folder: Path, hosts: tuple[str, ...]) -> None:
 @click.option("--apiserver", type=_PROGRAM, required=True, help="The program kube-apiserver.")
 @click.option("--controllers", type=_PROGRAM, required=True, help="The program kube-controller-manager.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Where the virtual API servers listen.")
+@click.option(
+    "--services",
+    type=NETWORK,
+    default="10.112.0.0/12",
+    show_default=True,
+    help="Addresses of services; each virtual cluster gets a part of the range.",
+)
 @_host_options[0]
 @_host_options[1]
 @state_option
@@ -154,6 +161,7 @@ def serve(
     apiserver: Path,
     controllers: Path,
     address: str,
+    services: str,
     kubeconfig: Path | None,
     context: str,
     state: Path,
@@ -175,7 +183,7 @@ def serve(
         raise click.UsageError("--etcd-pki goes with an etcd at https, and such an etcd needs it.")
     guard_logs()
     with hold(state, "virtual-clusters.lock"), closing(_host(kubeconfig, context)) as host:
-        programs = Programs(apiserver, controllers, Etcd(etcd.rstrip("/"), etcd_pki), address)
+        programs = Programs(apiserver, controllers, Etcd(etcd.rstrip("/"), etcd_pki), address, services)
         keeper = Keeper(host, programs, state / "virtual-clusters")
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: keeper.stop())

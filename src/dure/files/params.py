@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 from typing import Any
@@ -55,6 +56,21 @@ class _Url(click.ParamType[str]):
             forms = " or ".join(f"{scheme}://HOST:PORT" for scheme in self._schemes)
             self.fail(f"{text[:80]!r} is no address: write {forms}.", param, ctx)
         return text
+
+
+class _Network(click.ParamType[str]):
+    """A range of addresses, whole: 10.112.0.0/12."""
+
+    name = "network"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return str(ipaddress.ip_network(str(value)))
+        except ValueError as error:
+            self.fail(f"{str(error)[:120]}: write ADDRESS/BITS.", param, ctx)
+
+
+NETWORK = _Network()
 
 
 class _Kept(click.ParamType[float]):

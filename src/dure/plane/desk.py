@@ -61,8 +61,12 @@ class Desk:
         return self.clock.now()
 
     def ready(self) -> bool:
-        """Whether the store answers and every agent that should has been heard of at least once."""
-        return len(self.store.list_reports()) > 0
+        """Whether the store answers and somebody has told of the fleet, if somebody here is to.
+
+        Agents that join from elsewhere come through a balancer that sends nobody to who is not ready.
+        """
+        heard = len(self.store.list_reports()) > 0
+        return heard or all(spec.connect.agent for spec in self.fleet().clusters)
 
     def submit(self, workload: Workload, key: str = "") -> WorkloadRecord:
         (made,) = self.submit_all([Wish(workload, key, *act())])

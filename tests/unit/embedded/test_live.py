@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
@@ -12,7 +13,7 @@ from dure.embedded.live import LiveFleet
 from dure.model.catalogue import Catalogue
 from dure.model.decision import Hold, JournalEntry
 from dure.model.errors import Temporary
-from dure.model.fleet import Fleet
+from dure.model.fleet import Connect, Fleet
 from dure.model.units import DAY_S
 
 
@@ -63,3 +64,17 @@ def test_a_plane_that_is_told_how_much_to_keep_cuts_off_what_is_older(
     assert made.store.verify_audit()[1] == []
     made.samples.close()
     made.store.close()
+
+
+def test_it_is_ready_when_its_fleet_was_heard_or_is_to_come_through_its_own_door(
+    live: LiveFleet, small_fleet: Fleet, known: Catalogue, tmp_path: Path
+) -> None:
+    """A balancer sends agents only to who is ready: who waits for them first would wait for ever."""
+    assert not live.desk.ready(), "imitated clusters report within moments"
+    live.world.step()
+    assert live.desk.ready()
+    joined = tuple(msgspec.structs.replace(spec, connect=Connect(agent="joined")) for spec in small_fleet.clusters)
+    other = LiveFleet(msgspec.structs.replace(small_fleet, clusters=joined), known, tmp_path / "other", speed=1.0)
+    assert other.desk.ready()
+    other.samples.close()
+    other.store.close()

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import time
+from ipaddress import ip_network
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from dure.model.errors import DureError, InvalidInput, Temporary
 
 APISERVER, CONTROLLERS = "kube-apiserver", "kube-controller-manager"
 START_S = 120.0
+# Beside the usual range of a host (10.96.0.0/12); 1,024 parts of 1,022 addresses.
+SERVICES, _PART_BITS = "10.112.0.0/12", 10
 _POLL_S = 0.2
 _END_S = 10.0
 _ADMINS = "system:masters"
@@ -37,12 +40,16 @@ _OFF = (
 
 
 class Programs(NamedTuple):
-    """What virtual clusters are made of: the two programs, the etcd that keeps their state, where they listen."""
+    """What virtual clusters are made of: the two programs, the etcd that keeps their state, where they listen.
+
+    `services` is the range of their services' addresses, of which each has a part of its own.
+    """
 
     apiserver: Path
     controllers: Path
     etcd: Etcd
     address: str = "127.0.0.1"
+    services: str = SERVICES
 
 
 class ControlPlane:
@@ -128,6 +135,19 @@ class ControlPlane:
                 kept.write_text(str(probe.getsockname()[1]))
         return int(kept.read_text())
 
+    def _kept_range(self) -> str:
+        """The same at every start, and nobody else's: then two tenants' services may have addresses in one host."""
+        kept = self._folder / "services"
+        if not kept.exists():
+            whole = ip_network(self._programs.services)
+            taken = [ip_network(path.read_text()) for path in self._folder.parent.glob("*/services")]
+            parts = whole.subnets(new_prefix=max(whole.prefixlen, whole.max_prefixlen - _PART_BITS))
+            free = next((part for part in parts if not any(part.overlaps(one) for one in taken)), None)
+            if free is None:
+                raise InvalidInput(f"every part of {whole} is taken", remedy="Serve with a larger --services.")
+            kept.write_text(str(free))
+        return kept.read_text()
+
     def _apiserver_argv(self) -> list[str]:
         pair = self.authority.server([self._programs.address, "localhost", "kubernetes.default.svc"])
         key, client = self.authority.signing_key(), self.authority.client(KUBELET_CLIENT, "dure")
@@ -149,7 +169,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
-            "--service-cluster-ip-range=10.112.0.0/16",
+            f"--service-cluster-ip-range={self._kept_range()}",
             # What a pod may do to a node is judged by the host cluster's own admission.
             "--allow-privileged=true",
             "--profiling=false",

@@ -21,24 +21,25 @@ class Step(enum.Enum):
     CREATE = enum.auto()
     DELETE_HOST = enum.auto()
     DELETE_VIRTUAL = enum.auto()
+    UPDATE = enum.auto()
     BIND = enum.auto()
     REPORT = enum.auto()
 
 
 def next_step(virtual: Json | None, host: Json | None) -> Step:
     if virtual is None:
-        return Step.NOTHING if host is None or _leaving(host) else Step.DELETE_HOST
+        return Step.NOTHING if host is None or leaving(host) else Step.DELETE_HOST
     if host is None:
         return _alone(virtual)
-    if origin(host)[2] != virtual["metadata"]["uid"] or _leaving(virtual):
-        return Step.NOTHING if _leaving(host) else Step.DELETE_HOST
+    if origin(host)[2] != virtual["metadata"]["uid"] or leaving(virtual):
+        return Step.NOTHING if leaving(host) else Step.DELETE_HOST
     if host["spec"].get("nodeName") and not virtual["spec"].get("nodeName"):
         return Step.BIND
     return Step.REPORT if _news(virtual, host) else Step.NOTHING
 
 
 def _alone(virtual: Json) -> Step:
-    if _leaving(virtual):
+    if leaving(virtual):
         return Step.DELETE_VIRTUAL
     if virtual.get("status", {}).get("phase") in _ENDED:
         return Step.NOTHING
@@ -47,8 +48,18 @@ def _alone(virtual: Json) -> Step:
     return Step.NOTHING if virtual["spec"].get("schedulingGates") else Step.CREATE
 
 
-def _leaving(pod: Json) -> bool:
-    return "deletionTimestamp" in pod["metadata"]
+def leaving(found: Json) -> bool:
+    return "deletionTimestamp" in found["metadata"]
+
+
+def within(wanted: Any, there: Any) -> bool:
+    """Whether everything that is wanted is there already; a server adds fields of its own."""
+    if isinstance(wanted, dict):
+        return isinstance(there, dict) and all(within(value, there.get(key)) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        same = isinstance(there, list) and len(wanted) == len(there)
+        return same and all(within(one, other) for one, other in zip(wanted, there, strict=True))
+    return bool(wanted == there)
 
 
 def _news(virtual: Json, host: Json) -> bool:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from ipaddress import ip_network
 from typing import Any
 
 import structlog
@@ -17,10 +18,14 @@ import structlog
 from dure.adapters.kube.mirror import Mirror
 from dure.adapters.kube.objects import Plain
 from dure.adapters.kube.rest import Api
-from dure.adapters.virtual.decide import Step, next_step
+from dure.adapters.virtual.claims import OF_HOST, claim_down, claim_obstacle, claim_step, claim_up, class_up
+from dure.adapters.virtual.decide import Step, next_step, within
 from dure.adapters.virtual.names import NAMESPACE, host_name
+from dure.adapters.virtual.service_names import aliases
 from dure.adapters.virtual.translate import (
+    Network,
     data_down,
+    fixed,
     node_up,
     pod_down,
     pod_obstacle,
@@ -33,12 +38,15 @@ from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, Not
 Json = dict[str, Any]
 # Even when nothing is heard: a watch may be silent for minutes before it is known to be dead.
 CALM_S = 30.0
-# How a node is changes slowly, and is the host's business.
-NODES_S = 30.0
+# How nodes and storage classes are changes slowly, and is the host's business.
+SHOWN_S = 30.0
 # A burst of events is one round.
 GATHER_S = 0.1
 _MOST_TOLD = 10_000
 _KINDS = {"configmaps": "ConfigMap", "secrets": "Secret"}
+_CLAIMS = "persistentvolumeclaims"
+_RANGES = "/apis/networking.k8s.io/v1/servicecidrs"
+_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 
 _log = structlog.get_logger("dure.virtual")
 
@@ -50,11 +58,16 @@ class Syncer:
         self._virtual, self._host, self._kubelet = virtual, host, kubelet
         self._namespace, self._tenant = namespace, tenant
         self._told: set[tuple[str, str]] = set()
-        self._nodes_s = float("-inf")
+        self._shown_s = float("-inf")
+        self._known: tuple[Network, ...] | None = None
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._mirrors = [
-            *(Mirror(virtual, f"/api/v1/{kind}", Plain, self._wake.set) for kind in ("pods", "services", *_KINDS)),
+            *(
+                Mirror(virtual, f"/api/v1/{kind}", Plain, self._wake.set)
+                for kind in ("pods", "services", _CLAIMS, *_KINDS)
+            ),
             Mirror(host, self._of_host("pods"), Plain, self._wake.set, NAMESPACE),
+            Mirror(host, self._of_host(_CLAIMS), Plain, self._wake.set, NAMESPACE, optional=True),
         ]
         self._thread = threading.Thread(target=self._run, name=f"sync {namespace}", daemon=True)
 
@@ -77,10 +90,12 @@ class Syncer:
         pods = _by_host_name(self._listed(self._virtual, "/api/v1/pods"))
         self._sync_data(pods.values())
         self._sync_services()
-        hosted = _by_name(self._listed(self._host, self._of_host("pods"), NAMESPACE))
-        self._show_nodes(hosted.values())
+        self._sync_claims()
+        hosted = self._hosted("pods")
+        self._show_what_is(hosted.values())
+        services = self._hosted("services").values()
         for name in sorted(pods.keys() | hosted.keys()):
-            self._guarded(pods.get(name), partial(self._pod, name, pods.get(name), hosted.get(name)))
+            self._guarded(pods.get(name), partial(self._pod, name, pods.get(name), hosted.get(name), services))
 
     def _run(self) -> None:
         while not self._stopped.is_set():
@@ -96,7 +111,7 @@ class Syncer:
                 self._stopped.wait(1.0)
                 self._wake.set()
 
-    def _pod(self, name: str, virtual: Json | None, host: Json | None) -> None:
+    def _pod(self, name: str, virtual: Json | None, host: Json | None, services: Iterable[Json]) -> None:
         step = next_step(virtual, host)
         path = self._of_host("pods", name)
         if step is Step.DELETE_HOST and host is not None:
@@ -106,7 +121,8 @@ class Syncer:
         if step is Step.CREATE:
             if why := pod_obstacle(virtual):
                 raise InvalidInput(why)
-            self._host.post(self._of_host("pods"), pod_down(virtual, self._tenant), dict)
+            named = aliases(virtual["metadata"]["namespace"], services)
+            self._host.post(self._of_host("pods"), pod_down(virtual, self._tenant, named), dict)
         elif step is Step.DELETE_VIRTUAL:
             self._end(virtual)
         elif step is Step.BIND and host is not None:
@@ -141,24 +157,73 @@ class Syncer:
             for one in self._listed(self._virtual, "/api/v1/services")
             if (one["metadata"]["namespace"], one["metadata"]["name"]) != ("default", "kubernetes")
         )
-        self._make_equal("services", {name: service_down(one, self._tenant) for name, one in there.items()}, there)
+        kept = self._ranges()
+        self._make_equal(
+            "services", {name: service_down(one, self._tenant, kept) for name, one in there.items()}, there
+        )
+
+    def _ranges(self) -> Sequence[Network]:
+        """Where the host gives addresses of services; none, where it does not say."""
+        if self._known is None:
+            try:
+                found = self._listed(self._host, _RANGES)
+            except (NotAllowed, NotFound):
+                found = []
+            self._known = tuple(ip_network(one) for each in found for one in each["spec"]["cidrs"])
+        return self._known
+
+    def _sync_claims(self) -> None:
+        there = _by_host_name(self._listed(self._virtual, f"/api/v1/{_CLAIMS}"))
+        try:
+            hosted = self._hosted(_CLAIMS)
+        except NotAllowed as error:
+            for claim in there.values():
+                self._tell(claim, error.message)
+            return
+        for name in sorted(there.keys() | hosted.keys()):
+            self._guarded(there.get(name), partial(self._claim, name, there.get(name), hosted.get(name)))
+
+    def _claim(self, name: str, virtual: Json | None, host: Json | None) -> None:
+        why = claim_obstacle(virtual) if virtual is not None else ""
+        wanted = claim_down(virtual, self._tenant) if virtual is not None and not why else None
+        step = claim_step(virtual, host, wanted)
+        if step is Step.DELETE_HOST and host is not None:
+            self._host.delete(self._of_host(_CLAIMS, name), uid=host["metadata"]["uid"])
+        elif step in (Step.CREATE, Step.UPDATE):
+            if wanted is None:
+                raise InvalidInput(why)
+            self._host.apply(self._of_host(_CLAIMS, name), wanted, dict)
+        elif step is Step.REPORT and virtual is not None:
+            if host is None:
+                self._tell(virtual, "its claim in the host cluster is gone, and what it held")
+            self._virtual.patch(f"{_path(virtual, _CLAIMS)}/status", {"status": claim_up(host)}, dict)
 
     def _make_equal(self, kind: str, wanted: dict[str, Json], sources: dict[str, Json]) -> None:
-        hosted = _by_name(self._listed(self._host, self._of_host(kind), NAMESPACE))
+        hosted = self._hosted(kind)
         for name in sorted(hosted.keys() - wanted.keys()):
             self._host.delete(self._of_host(kind, name), uid=hosted[name]["metadata"]["uid"])
+        for name in sorted(hosted.keys() & wanted.keys()):
+            if fixed(hosted[name], wanted[name]):
+                self._host.delete(self._of_host(kind, name), uid=hosted[name]["metadata"]["uid"])
+                del hosted[name]
         for name, body in sorted(wanted.items()):
-            if name not in hosted or not _within(body, hosted[name]):
+            if name not in hosted or not within(body, hosted[name]):
                 self._guarded(sources[name], partial(self._host.apply, self._of_host(kind, name), body, dict))
 
-    def _show_nodes(self, pods: Iterable[Json]) -> None:
+    def _show_what_is(self, pods: Iterable[Json]) -> None:
+        anew = time.monotonic() - self._shown_s >= SHOWN_S
+        self._show_nodes(pods, anew=anew)
+        if anew:
+            self._show_classes()
+            self._known = None
+            self._shown_s = time.monotonic()
+
+    def _show_nodes(self, pods: Iterable[Json], *, anew: bool) -> None:
         """The nodes that this tenant's pods are on, and no others."""
         wanted = {pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
         there = _by_name(self._listed(self._virtual, "/api/v1/nodes"))
         for name in sorted(there.keys() - wanted):
             self._virtual.delete(f"/api/v1/nodes/{name}")
-        anew = time.monotonic() - self._nodes_s >= NODES_S
-        self._nodes_s = time.monotonic() if anew else self._nodes_s
         for name in sorted(wanted if anew else wanted - there.keys()):
             try:
                 node, status = node_up(self._host.get(f"/api/v1/nodes/{name}", dict), self._kubelet)
@@ -166,6 +231,21 @@ class Syncer:
                 continue
             self._virtual.apply(f"/api/v1/nodes/{name}", node, dict)
             self._virtual.patch(f"/api/v1/nodes/{name}/status", {"status": status}, dict)
+
+    def _show_classes(self) -> None:
+        """Those of the host, so that a claim can choose one; a class that the tenant has made stays as it is."""
+        try:
+            wanted = {one["metadata"]["name"]: class_up(one) for one in self._listed(self._host, _CLASSES)}
+        except NotAllowed:
+            return
+        there = _by_name(self._listed(self._virtual, _CLASSES))
+        ours = {name: one for name, one in there.items() if OF_HOST in one["metadata"].get("labels", {})}
+        changed = {name for name in ours if name not in wanted or not within(wanted[name], ours[name])}
+        for name in sorted(changed):
+            # Most of a class can never be changed, only replaced.
+            self._virtual.delete(f"{_CLASSES}/{name}")
+        for name in sorted(wanted.keys() - (there.keys() - changed)):
+            self._virtual.post(_CLASSES, wanted[name], dict)
 
     def _guarded(self, about: Json | None, act: Callable[[], object]) -> None:
         """One object that is refused holds up nobody else; its owner is told in the virtual cluster."""
@@ -198,10 +278,14 @@ class Syncer:
     def _of_host(self, kind: str, name: str = "") -> str:
         return "/".join(filter(None, (f"/api/v1/namespaces/{self._namespace}/{kind}", name)))
 
+    def _hosted(self, kind: str) -> dict[str, Json]:
+        return _by_name(self._listed(self._host, self._of_host(kind), NAMESPACE))
+
     def _listed(self, api: Api, path: str, selector: str = "") -> list[Json]:
         found: Json = api.get(path, dict, **({"labelSelector": selector} if selector else {}))
-        kind = str(found["kind"]).removesuffix("List")
-        return [{"kind": kind, **one} for one in found["items"]]
+        # A list says it once for all; without it everything would look changed.
+        head = {"apiVersion": found["apiVersion"], "kind": str(found["kind"]).removesuffix("List")}
+        return [{**head, **one} for one in found["items"]]
 
 
 def _by_host_name(objects: Iterable[Json]) -> dict[str, Json]:
@@ -215,13 +299,3 @@ def _by_name(objects: Iterable[Json]) -> dict[str, Json]:
 def _path(found: Json, kind: str) -> str:
     metadata = found["metadata"]
     return f"/api/v1/namespaces/{metadata['namespace']}/{kind}/{metadata['name']}"
-
-
-def _within(wanted: Any, there: Any) -> bool:
-    """Whether everything that is wanted is there already; the server adds fields of its own."""
-    if isinstance(wanted, dict):
-        return isinstance(there, dict) and all(_within(value, there.get(key)) for key, value in wanted.items())
-    if isinstance(wanted, list):
-        same = isinstance(there, list) and len(wanted) == len(there)
-        return same and all(_within(one, other) for one, other in zip(wanted, there, strict=True))
-    return bool(wanted == there)

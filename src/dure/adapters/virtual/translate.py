@@ -1,19 +1,21 @@
 """One object of a virtual cluster as the host cluster gets it, and a host pod's status as the tenant sees it. Pure.
 
 Nothing that a tenant writes may name anything of the host: service accounts, nodes, priority classes and other
-people's objects are left out, references to config maps and secrets lead to the tenant's own copies. What a pod may
-do to its node is for the host's own admission to judge.
+people's objects are left out, references to config maps, secrets and volume claims lead to the tenant's own copies.
+What a pod may do to its node is for the host's own admission to judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
 
 from dure.adapters.kube.names import GROUP, TENANT
 from dure.adapters.virtual.names import NAME, NAMESPACE, UID, host_name
 
 Json = dict[str, Any]
+Network = IPv4Network | IPv6Network
 # Names of the host, or what only its own controllers may say.
 _NOT_DOWN = (
     "nodeName", "serviceAccount", "serviceAccountName", "priority", "priorityClassName", "preemptionPolicy",
@@ -32,26 +34,28 @@ def origin(host: Json) -> tuple[str, str, str]:
     return found.get(NAMESPACE, ""), found.get(NAME, ""), found.get(UID, "")
 
 
-def pod_down(pod: Json, tenant: str) -> Json:
+def pod_down(pod: Json, tenant: str, aliases: Sequence[Json] = ()) -> Json:
+    """`aliases`: addresses of services that it may call by name, see `service_names`."""
     metadata, spec = pod["metadata"], pod["spec"]
     names = _Names(metadata["namespace"])
     made = {key: value for key, value in spec.items() if key not in _NOT_DOWN}
-    made["volumes"] = [names.volume(one) for one in spec.get("volumes", ()) if not _is_token(one)]
+    made["volumes"] = [names.volume(one, metadata["name"]) for one in spec.get("volumes", ()) if not _is_token(one)]
     for part in ("initContainers", "containers"):
         if part in spec:
             made[part] = [_container(one, pod, names) for one in spec[part]]
     made["imagePullSecrets"] = [{"name": names.of(one["name"])} for one in spec.get("imagePullSecrets", ())]
     made |= {"automountServiceAccountToken": False, "enableServiceLinks": False}
     made.setdefault("hostname", metadata["name"].replace(".", "-")[:63].rstrip("-"))
-    return {**_head(pod, "v1", "Pod", tenant), "spec": made}
+    if aliases and not spec.get("hostNetwork"):
+        # What the tenant itself has written comes first, and so wins.
+        made["hostAliases"] = [*spec.get("hostAliases", ()), *aliases]
+    return {**head(pod, "v1", "Pod", tenant), "spec": made}
 
 
 def pod_obstacle(pod: Json) -> str:
     """Why a pod cannot be carried to the host; empty when it can."""
     if pod["spec"].get("resourceClaims"):
         return "resource claims are not synced: ask for devices by resource name"
-    if any("persistentVolumeClaim" in one or "ephemeral" in one for one in pod["spec"].get("volumes", ())):
-        return "volume claims are not synced: use emptyDir, or a volume type that needs no claim"
     return ""
 
 
@@ -73,8 +77,12 @@ def references(pod: Json) -> Iterator[tuple[str, str]]:
         yield "secrets", one["name"]
 
 
-def service_down(service: Json, tenant: str) -> Json:
-    """It selects the pods of its own virtual namespace alone; addresses are the host's to give."""
+def service_down(service: Json, tenant: str, ranges: Sequence[Network] = ()) -> Json:
+    """It selects the pods of its own virtual namespace alone.
+
+    Its address is kept where the host has that range (`ranges`), so that it is the same on both sides; otherwise the
+    host gives one.
+    """
     spec = service["spec"]
     made = {key: spec[key] for key in _SERVICE_KEYS if key in spec}
     made["ports"] = [
@@ -82,14 +90,21 @@ def service_down(service: Json, tenant: str) -> Json:
     ]
     if spec.get("selector"):
         made["selector"] = {**spec["selector"], NAMESPACE: service["metadata"]["namespace"]}
-    if spec.get("clusterIP") == "None":
-        made["clusterIP"] = "None"
-    return {**_head(service, "v1", "Service", tenant), "spec": made}
+    address = spec.get("clusterIP", "")
+    if address == "None" or (address and any(ip_address(address) in one for one in ranges)):
+        made["clusterIP"] = address
+    return {**head(service, "v1", "Service", tenant), "spec": made}
+
+
+def fixed(host: Json, wanted: Json) -> bool:
+    """Whether the host object can never become what is wanted: the address of a service is given once."""
+    address = wanted.get("spec", {}).get("clusterIP")
+    return address is not None and host.get("spec", {}).get("clusterIP") != address
 
 
 def data_down(found: Json, kind: str, tenant: str) -> Json:
     """A ConfigMap or Secret; a token's Secret is an ordinary one in the host."""
-    made = _head(found, "v1", kind, tenant)
+    made = head(found, "v1", kind, tenant)
     for key in ("data", "binaryData"):
         if key in found:
             made[key] = found[key]
@@ -118,8 +133,8 @@ def node_up(host: Json, kubelet: tuple[str, int]) -> tuple[Json, Json]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": metadata["name"], "labels": labels}}, shown
 
 
-def _head(found: Json, version: str, kind: str, tenant: str) -> Json:
-    """Labels stay, for selectors; none may pretend to be Dure's."""
+def head(found: Json, version: str, kind: str, tenant: str) -> Json:
+    """Name and origin in the host. Labels stay, for selectors; none may pretend to be Dure's."""
     metadata = found["metadata"]
     own = {key: value for key, value in metadata.get("labels", {}).items() if not key.startswith(f"{GROUP}/")}
     notes = {key: value for key, value in metadata.get("annotations", {}).items() if not key.startswith(f"{GROUP}/")}
@@ -145,8 +160,14 @@ class _Names:
     def of(self, name: str) -> str:
         return host_name(self._namespace, name)
 
-    def volume(self, volume: Json) -> Json:
+    def volume(self, volume: Json, pod: str) -> Json:
         made = self._source(volume, "secretName")
+        if "persistentVolumeClaim" in made:
+            claim = made["persistentVolumeClaim"]
+            made["persistentVolumeClaim"] = {**claim, "claimName": self.of(claim["claimName"])}
+        if made.pop("ephemeral", None) is not None:
+            # Its claim is made by the virtual cluster's own controller, under this name, and carried like any other.
+            made["persistentVolumeClaim"] = {"claimName": self.of(f"{pod}-{volume['name']}")}
         if "projected" in made:
             kept = [one for one in made["projected"].get("sources", ()) if not _is_identity(one)]
             made["projected"] = {**made["projected"], "sources": [self._source(one, "name") for one in kept]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_network
 from typing import Any
 
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from dure.adapters.virtual.names import host_name
 from dure.adapters.virtual.translate import (
     data_down,
+    fixed,
     node_up,
     origin,
     pod_down,
@@ -94,8 +96,26 @@ def test_references_lead_to_the_tenants_own_copies_and_the_servers_token_stays_a
 
 def test_what_is_not_carried_is_said() -> None:
     assert pod_obstacle(pod()) == ""
-    assert "volume claims" in pod_obstacle(pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]))
     assert "resource claims" in pod_obstacle(pod(resourceClaims=[{"name": "gpu"}]))
+
+
+def test_volumes_of_a_pod_are_the_tenants_own_claims() -> None:
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}}
+    scratch = {"name": "s", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+    assert pod_down(pod(volumes=[claim, scratch]), "robots")["spec"]["volumes"] == [
+        {"name": "v", "persistentVolumeClaim": {"claimName": host_name("shop", "c"), "readOnly": True}},
+        {"name": "s", "persistentVolumeClaim": {"claimName": host_name("shop", "a-s")}},
+    ]
+
+
+def test_a_service_keeps_its_address_where_the_host_has_that_range() -> None:
+    found = {**pod(), "spec": {"ports": [], "clusterIP": "10.112.0.9"}}
+    made = service_down(found, "robots", [ip_network("10.96.0.0/16"), ip_network("10.112.0.0/22")])
+    assert made["spec"]["clusterIP"] == "10.112.0.9"
+    assert "clusterIP" not in service_down(found, "robots", [ip_network("10.96.0.0/16")])["spec"]
+    assert fixed({"spec": {"clusterIP": "10.96.0.1"}}, made)
+    assert not fixed({"spec": {"clusterIP": "10.112.0.9"}}, made)
+    assert not fixed({"spec": {"clusterIP": "10.96.0.1"}}, service_down(found, "robots"))
 
 
 def test_a_service_selects_its_own_virtual_namespace_alone() -> None:
