@@ -20,7 +20,7 @@ from dure.pack.mix import Mix
 from dure.pack.slots import free_starts, steps
 from dure.pack.worth import Hardware, WorthSettings
 
-MIG_POLICIES = ("dure", "firstfit", "bestfit", "fgd")
+MIG_POLICIES = ("dure", "dure+moves", "firstfit", "bestfit", "fgd")
 _CLASSES = ("A100-SXM4-80GB", "H100-SXM5-80GB")
 _CUT_ONLY = (1 << CUT) | 0b10
 
@@ -54,7 +54,7 @@ class Layout:
     """A grid, how trace pods become asks on it, and how the policy picks a seat."""
 
     def __init__(self, nodes: Sequence[TraceNode], pods: Sequence[TracePod], policy: str, *, mig: bool) -> None:
-        self.policy = policy
+        self.policy, self.ours = policy, policy.startswith("dure")
         lowest = policy in ("firstfit", "bestfit")
         if mig:
             hosts, hardware, self.ask = _mig_fleet(nodes, lowest)
@@ -65,7 +65,7 @@ class Layout:
         self.grid = self._grid(hosts, hardware, pods)
 
     def _grid(self, hosts: Sequence[Host], hardware: Hardware, pods: Sequence[TracePod]) -> Grid:
-        if self.policy == "dure":
+        if self.ours:
             return Grid(hosts, hardware)
         mix = Mix()
         if self.policy == "fgd":
@@ -74,13 +74,13 @@ class Layout:
         return Grid(hosts, hardware, _FGD if self.policy == "fgd" else _BEST_FIT, mix)
 
     def seat(self, ask: Ask) -> Seat | None:
-        """Decide and take. Only ours learns while it goes; FGD knows the whole list from the start."""
-        if self.policy == "firstfit":
-            return _first_fit(self.grid, ask)
-        seat = self.grid.seat(ask)
-        if self.policy == "dure":
+        """Decide and take."""
+        return _first_fit(self.grid, ask) if self.policy == "firstfit" else self.grid.seat(ask)
+
+    def arrived(self, ask: Ask) -> None:
+        """Somebody came, whether seated or not. Only ours learns; FGD knows the whole list from the start."""
+        if self.ours:
             self.grid.arrived([ask])
-        return seat
 
 
 def _mig_fleet(

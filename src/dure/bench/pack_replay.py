@@ -13,15 +13,16 @@ from dure.bench.pack_trace import Fleet, TracePod, arrival_order
 from dure.pack.ask import Ask
 from dure.pack.codes import D_CODE, H_CPU, Ints
 from dure.pack.grid import Grid, Seat
-from dure.pack.relocate import Held, relocate
+from dure.pack.holders import Holders
+from dure.pack.relocate import relocate
 from dure.pack.worth import WorthSettings
 
 POLICIES = ("dure", "dure+moves", "fgd", "bestfit", "random")
 USUAL = ("dure", "fgd", "bestfit", "random")
 
-# Moves are for demands that are worth one, and for one in a hundred of the pods that run.
-_WORTH_MOVING = 300
-_MOVES_PER_POD = 0.01
+# Nobody moves for less than this of a device, and there is one move for a hundred of the pods that run.
+WORTH_MOVING = 300
+MOVES_PER_POD = 0.01
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -61,7 +62,7 @@ def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints, moving: bool) -> 
     grid = Grid(fleet.hosts, fleet.hardware, WorthSettings(shapes=max(64, distinct)), shapes=max(64, distinct))
     rows = np.array([grid.row(ask) for ask in asks])
     nodes = np.full(order.shape[0], -1, np.int64)
-    held: dict[int, Held] = {}
+    holders = Holders(fleet.hardware.widest)
     done = moves = 0
     while done < order.shape[0]:
         stop = min(order.shape[0], done + grid.until_lesson())
@@ -71,10 +72,12 @@ def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints, moving: bool) -> 
         if moving:
             for i in np.flatnonzero(got >= 0):
                 ask = asks[order[done + i]]
-                seat = Seat(int(got[i]), tuple(int(d) for d in devices[i, : ask.pieces]), int(bits[i]))
-                held[done + int(i)] = Held(done + int(i), ask, seat)
-            if got[-1] < 0 and moves + 1 <= _MOVES_PER_POD * len(held):
-                moves += _move_for(grid, stop - 1, asks[order[stop - 1]], held, nodes)
+                holders.add(ask, Seat(int(got[i]), tuple(int(d) for d in devices[i, : ask.pieces]), int(bits[i])))
+            if got[-1] < 0:
+                left_over = int(MOVES_PER_POD * holders.count) - moves
+                row, made = move_for(grid, asks[order[stop - 1]], holders, left_over)
+                nodes[stop - 1] = holders.node[row] if row is not None else -1
+                moves += made
         grid.arrived([asks[i] for i in order[done:stop]])
         done = stop
     left = np.zeros((len(fleet.hosts), fleet.hardware.widest), np.int64)
@@ -85,17 +88,11 @@ def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints, moving: bool) -> 
     return nodes, left, grid.hosts[:, H_CPU], moves
 
 
-def _move_for(grid: Grid, arrival: int, ask: Ask, held: dict[int, Held], nodes: Ints) -> int:
-    """Let a refused demand in by one move if it is worth it; answers the number of moves."""
-    if ask.milli * ask.pieces < _WORTH_MOVING:
-        return 0
-    moved = relocate(grid, ask, held)
-    if moved is None:
-        return 0
-    held[moved.key] = held[moved.key]._replace(seat=moved.to)
-    held[arrival] = Held(arrival, ask, moved.seat)
-    nodes[arrival] = moved.seat.node
-    return 1
+def move_for(grid: Grid, ask: Ask, holders: Holders, budget: int) -> tuple[int | None, int]:
+    """Let a refused demand in by moves if it is worth them; answers its row and how many moves were made."""
+    most = min(2, budget, ask.milli * ask.pieces // WORTH_MOVING)
+    way = relocate(grid, ask, holders, most) if most > 0 else None
+    return (None, 0) if way is None else (holders.add(ask, way.seat), len(way.moved))
 
 
 def _with_rival(

@@ -1,9 +1,10 @@
 """`dure bench pack --timed` and `--mig`: pods come and go, fractions may have to be MIG profiles.
 
-Pods leave again after their recorded time and wait in a queue when they do not fit. The fleet is every twentieth
-node, and arrivals are spaced so that the demand is its capacity; the first fifth is warm-up. With `--mig` it becomes
-A100 and H100 nodes and every fraction the smallest legal profile that covers it; rivals are first fit (as operators
-that cut on demand do), best fit and FGD on the same profiles. A packed sample is compared with an exact program.
+Pods leave again after their recorded time and wait in a queue when they do not fit. The fleet is a twentieth of the
+nodes, drawn by the seed, and arrivals are spaced so that the demand is its capacity; the first fifth is warm-up. With
+`--mig` it becomes A100 and H100 nodes and every fraction the smallest legal profile that covers it; rivals are first
+fit (as operators that cut on demand do), best fit and FGD on the same profiles. `dure+moves` may move one running pod
+for each hundred that were placed. A packed sample is compared with an exact program.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ import numpy as np
 
 from dure.bench.pack_exact import exact_gap
 from dure.bench.pack_fleet import MIG_POLICIES, Layout
+from dure.bench.pack_replay import MOVES_PER_POD, move_for
 from dure.bench.pack_trace import TraceNode, TracePod
 from dure.bench.progress import cells
 from dure.bench.result import Result
 from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask
-from dure.pack.grid import Grid, Seat
+from dure.pack.grid import Grid
+from dure.pack.holders import Holders
 
 _LOAD = 1.0
-_EVERY = 20
+_PART = 20
 _WARM_UP = 0.2
 _LENGTH_S = 6 * 3600.0
 _LOOKED_AT = 24
@@ -52,18 +55,32 @@ def timed_result(
     rows: list[dict[str, Any]] = []
     wanted = [(name, policy, seed) for name in lists for seed in seeds for policy in chosen]
     for name, policy, seed in cells(wanted, "pack timed"):
-        part = nodes[::_EVERY] if len(nodes) >= 4 * _EVERY else nodes
-        layout = Layout(part, lists[name], policy, mig=mig)
+        layout = Layout(_part(nodes, seed), lists[name], policy, mig=mig)
         times = _times(lists[name], layout.capacity_milli, seed)
         rows.append({"list": name, **_run(layout, lists[name], times, policy, seed)})
-    summary: dict[str, Any] = {}
-    for name in lists:
-        for policy in chosen:
-            mine = [row for row in rows if row["list"] == name and row["policy"] == policy]
-            summary[f"{name}/{policy} allocated %"] = round(float(np.mean([row["alloc_pct"] for row in mine])), 2)
+    summary = _summary(rows)
     if mig:
-        summary |= exact_gap(list(seeds)[:3])
+        summary |= exact_gap(list(seeds))
     return Result("pack", rows, summary)
+
+
+def _summary(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Means over seeds by list and policy."""
+    told = {"alloc_pct": "allocated %", "queued_gpu_hours": "queued GPU-hours", "stranded_pct": "stranded %"}
+    summary: dict[str, Any] = {}
+    for name, policy in dict.fromkeys((row["list"], row["policy"]) for row in rows):
+        mine = [row for row in rows if (row["list"], row["policy"]) == (name, policy)]
+        for key, words in told.items():
+            summary[f"{name}/{policy} {words}"] = round(float(np.mean([row[key] for row in mine])), 2)
+    return summary
+
+
+def _part(nodes: Sequence[TraceNode], seed: int) -> list[TraceNode]:
+    """A twentieth of the nodes in their order: a fleet small enough to be in balance within the list."""
+    if len(nodes) < 4 * _PART:
+        return list(nodes)
+    drawn = np.random.default_rng(seed + 104_729).permutation(len(nodes))[: len(nodes) // _PART]
+    return [nodes[i] for i in sorted(drawn)]
 
 
 def _run(
@@ -71,30 +88,26 @@ def _run(
 ) -> dict[str, Any]:
     """Replay in order of time up to the last arrival; what does not fit waits and is tried when something leaves."""
     events = sorted((at, layout.ask(pod), length) for (at, length), pod in zip(times, pods, strict=True))
-    tally, queue, running = Tally(), Queue(), list[tuple[float, int, Ask, Seat]]()
+    tally, queue, fleet = Tally(), Queue(), Running(layout, policy == "dure+moves")
     clock = events[0][0]
     warm = clock + _WARM_UP * (events[-1][0] - clock)
-    decisions, waited, ticket = 0, 0, 0
+    waited, moves = 0, 0
     start = time.process_time()
     for at, ask, length in events:
-        while running and running[0][0] <= at:
-            end, _, done, seat = heapq.heappop(running)
+        while fleet.ends and fleet.ends[0][0] <= at:
+            end = fleet.ends[0][0]
             _advance(tally, layout.grid, end - clock, queue)
             clock = end
-            layout.grid.free(done, seat)
-            decisions, ticket = _drain(queue, layout, running, clock, decisions, ticket)
+            fleet.leave()
+            _drain(queue, fleet, clock)
         _advance(tally, layout.grid, at - clock, queue)
         clock = at
-        if decisions == 0 or at < warm:
-            tally = Tally()
-        decisions += 1
-        found = layout.seat(ask)
-        if found is None:
+        if at < warm:
+            tally, moves = Tally(), fleet.moves
+        if not fleet.enter(ask, at + length, moving=True):
             waited += 1
             queue.add(ask, length)
-        else:
-            ticket += 1
-            heapq.heappush(running, (at + length, ticket, ask, found))
+        layout.arrived(ask)
     capacity = layout.capacity_milli * max(tally.span, 1.0)
     return {
         "policy": policy,
@@ -104,10 +117,45 @@ def _run(
         "queued_gpu_hours": round(tally.queued / 3_600_000, 2),
         "stranded_pct": round(100.0 * tally.stranded / capacity, 3),
         "waited": waited,
-        "moves_per_hour": 0.0,
-        "decisions": decisions,
+        "moves": fleet.moves,
+        "moves_per_hour": round((fleet.moves - moves) / max(tally.span / 3600, 1e-9), 3),
+        "decisions": fleet.decisions,
         "seconds": round(time.process_time() - start, 3),
     }
+
+
+class Running:
+    """Pods that run, with the time each will leave; may move some of them to let another in."""
+
+    def __init__(self, layout: Layout, moving: bool) -> None:
+        self.layout = layout
+        self.holders = Holders(layout.grid.hardware.widest)
+        self.ends: list[tuple[float, int, int]] = []
+        self.decisions = self.placed = self.moves = 0
+        self._moving = moving
+
+    def enter(self, ask: Ask, end: float, *, moving: bool) -> bool:
+        """Seat the pod until `end`, by moves only if `moving` and the budget says so."""
+        self.decisions += 1
+        seat = self.layout.seat(ask)
+        if seat is not None:
+            row = self.holders.add(ask, seat)
+        else:
+            budget = int(MOVES_PER_POD * self.placed) - self.moves if self._moving and moving else 0
+            moved, made = move_for(self.layout.grid, ask, self.holders, budget)
+            if moved is None:
+                return False
+            row = moved
+            self.moves += made
+        self.placed += 1
+        heapq.heappush(self.ends, (end, self.placed, row))
+        return True
+
+    def leave(self) -> None:
+        """The next one goes."""
+        row = heapq.heappop(self.ends)[2]
+        self.layout.grid.free(self.holders.ask(row), self.holders.seat(row))
+        self.holders.drop(row)
 
 
 def _times(pods: Sequence[TracePod], capacity_milli: int, seed: int) -> list[tuple[float, float]]:
@@ -166,21 +214,8 @@ def _advance(tally: Tally, grid: Grid, seconds: float, queue: Queue) -> None:
     tally.stranded += min(queue.milli, capacity - held) * seconds
 
 
-def _drain(
-    queue: Queue,
-    layout: Layout,
-    running: list[tuple[float, int, Ask, Seat]],
-    clock: float,
-    decisions: int,
-    ticket: int,
-) -> tuple[int, int]:
-    """Let waiting pods in, the shapes that wait longest first."""
-    for ask in list(queue.kinds)[:_LOOKED_AT]:
-        while ask in queue.kinds:
-            decisions += 1
-            seat = layout.seat(ask)
-            if seat is None:
-                break
-            ticket += 1
-            heapq.heappush(running, (clock + queue.pop(ask), ticket, ask, seat))
-    return decisions, ticket
+def _drain(queue: Queue, fleet: Running, clock: float) -> None:
+    """Let waiting pods in, the shapes that wait longest first; moves are for the first of them alone."""
+    for i, ask in enumerate(list(queue.kinds)[:_LOOKED_AT]):
+        while ask in queue.kinds and fleet.enter(ask, clock + queue.kinds[ask][0], moving=i == 0):
+            queue.pop(ask)

@@ -188,6 +188,23 @@ def set_guard(guard: Ints, totals: Ints, needs: Ints) -> None:
 
 
 @njit(cache=True)
+def least_costs(
+    cost: Ints, best: Ints, least: Ints, log: Ints, seen: Ints, mark: Ints, clock: Ints, asks: Ints, guard: Ints,
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints,
+    totals: Ints, needs: Ints, shapes: Ints, out: Ints,
+) -> None:  # fmt: skip
+    """For each shape what the node that would be chosen costs, guards aside; untouched where it fits nowhere."""
+    set_guard(guard, totals, needs)
+    for i in range(shapes.shape[0]):
+        n = cheapest(
+            cost, best, least, log, seen, mark, clock, asks, guard,
+            hosts, devs, levels, value, rates, idles, step, scal, shapes[i],
+        )  # fmt: skip
+        if n >= 0:
+            out[i] = cost[shapes[i], n]
+
+
+@njit(cache=True)
 def run(
     cost: Ints, best: Ints, least: Ints, log: Ints, seen: Ints, mark: Ints, clock: Ints, asks: Ints, guard: Ints,
     hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints,

@@ -29,6 +29,7 @@ from dure.pack.codes import (
     H_MEM,
     H_SIZE,
     H_TYPE,
+    NEVER,
     WHOLE,
     Ints,
 )
@@ -150,6 +151,19 @@ class Grid:
         )  # fmt: skip
         return nodes[:done], devices[:done], bits[:done]
 
+    def least_costs(self, asks: Sequence[Ask]) -> Ints:
+        """What the cheapest seat of each would cost now in millionths of a device; NEVER where there is none."""
+        self._own()
+        out = np.full(len(asks), NEVER, np.int64)
+        # More kinds than rows: later ones take the rows of earlier ones, so a few are asked at a time.
+        for at in range(0, len(asks), self.settings.shapes):
+            rows = np.array([self.row(ask) for ask in asks[at : at + self.settings.shapes]], np.int64)
+            commit.least_costs(
+                *self.index, self.hosts, self.devs, *self.priced.tables, self.totals, self.needs,
+                rows, out[at : at + rows.size],
+            )  # fmt: skip
+        return out
+
     def seat_on(self, ask: Ask, node: int) -> Seat:
         """Take on a node that is known to fit, at its cheapest devices."""
         self._own()
@@ -238,14 +252,21 @@ class Grid:
 
 
 def prior_of(hosts: Sequence[Host]) -> list[tuple[Shape, float]]:
-    """Before anything arrived: whole and half devices with their even share of the hosts."""
+    """Before anything arrived: whole and half devices with their even share of the hosts, and somebody who wants the
+    whole of a widest node with more host CPU than all but the largest have. So those are not broken first."""
     devices = max(1, sum(len(host.parts) for host in hosts))
     cpu = sum(host.cpu for host in hosts if host.parts) // devices
     mem = sum(host.mem for host in hosts if host.parts) // devices
-    return [
+    usual = [
         (Shape(cpu * 3 // 4, mem * 3 // 4, 1, WHOLE, -1, -1), 1.0),
         (Shape(cpu // 3, mem // 3, 1, 500, -1, -1), 1.0),
     ]
+    widest = max((len(host.parts) for host in hosts), default=0)
+    sizes = sorted({host.cpu for host in hosts if len(host.parts) == widest})
+    if widest < 2 or len(sizes) < 2:
+        return usual
+    most = max(host.mem for host in hosts if len(host.parts) == widest)
+    return [*usual, (Shape(sizes[-2] + 1, most // 2, widest, WHOLE, -1, -1), 1.0)]
 
 
 def _arrays(hosts: Sequence[Host]) -> tuple[Ints, Ints]:

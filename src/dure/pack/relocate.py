@@ -1,96 +1,138 @@
-"""One move to let a refused demand in: take a pod off a node where the demand would then fit, seat it elsewhere.
+"""Let a refused demand in by moving at most two of those that hold seats.
 
-The array counterpart of `clearing`: used where pods never leave by themselves and only a small budget of moves is
-given. Cost per call: one choice per shape that is held anywhere, then a few trials. Invariant: when nothing helps,
-the grid is exactly as before.
+The array counterpart of `clearing`, for a small budget of moves. Three ways, the fewest moves first: one holder
+leaves a node for a seat it has elsewhere; two leave the same node; one leaves for a seat that another has to leave
+first. Within a way the potential of the grid decides, as it does for every placement: the moves go where the usual
+demand loses least, and they are made only if each brings enough more than that loss. So the budget is kept for
+demands that take what nobody else could have used. Cost per call: one choice per kind of holder, then O(holders)
+prices. Invariant: when nothing helps, grid and holders are exactly as before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dure.pack.ask import Ask
-from dure.pack.codes import D_CODE, H_CPU, H_FIRST, H_MEM, H_TYPE, NEVER, WHOLE
+from dure.pack.codes import NEVER, WHOLE, Ints
 from dure.pack.grid import Grid, Seat
-from dure.pack.kernels import node_cost
+from dure.pack.holders import Holders
+from dure.pack.leaving import price_one, price_pairs
+from dure.pack.worth import MICRO
 
-_TRIALS = 60
+# Prices are exact but for the seat elsewhere, which may be the one just freed: a few trials find one that holds.
+_TRIALS = 40
+_CHAINS = 48
+# Devices that each move has to bring, less what the others lose by it.
+NET = 0.75
 
 
-class Held(NamedTuple):
-    """A demand that holds a seat; `key` is the caller's name for it."""
+class Way(NamedTuple):
+    """Where the demand sits now, and the rows of those who moved for it."""
 
-    key: int
-    ask: Ask
     seat: Seat
+    moved: tuple[int, ...]
 
 
-class Moved(NamedTuple):
-    """Who moved where, and where the new demand sits now."""
+def relocate(grid: Grid, ask: Ask, holders: Holders, most: int = 2, net: float = NET) -> Way | None:
+    """Seat `ask` with at most `most` (1 or 2) moves; grid and holders' seats are changed only if that works."""
+    elsewhere = grid.least_costs(holders.kinds)
+    way = _one(grid, ask, holders, elsewhere, _dearest(grid, ask, net))
+    if way is None and most > 1:
+        dearest = _dearest(grid, ask, 2 * net)
+        way = _pair(grid, ask, holders, elsewhere, dearest) or _chain(grid, ask, holders, elsewhere, dearest)
+    return way
 
-    key: int
-    to: Seat
-    seat: Seat
+
+def _dearest(grid: Grid, ask: Ask, net: float) -> int:
+    """The most that the potential may rise so that `net` devices are won: a device's remainder is its measure."""
+    return round((_size(ask) / WHOLE - net) * grid.settings.remainder * MICRO)
 
 
-def relocate(grid: Grid, ask: Ask, held: dict[int, Held]) -> Moved | None:
-    """Move one holder so that `ask` fits; the smallest holder that does it goes. None when no single move helps."""
-    homes = _movable(grid, {one.ask for one in held.values()})
-    codes = np.minimum(grid.devs[:, D_CODE], WHOLE)
-    first = grid.hosts[:, H_FIRST]
-    whole, most = np.add.reduceat(codes == WHOLE, first), np.maximum.reduceat(codes, first)
-    candidates = sorted(
-        (one.ask.milli * one.ask.pieces, one.ask.cpu, one.key)
-        for one in held.values()
-        if one.ask in homes
-        and _might_fit(grid, ask, one)
-        and _room_after(ask, one.ask, int(whole[one.seat.node]), int(most[one.seat.node]))
-    )
-    for _, _, key in candidates[:_TRIALS]:
-        moved = _try(grid, ask, held[key])
-        if moved is not None:
-            return moved
+def _one(grid: Grid, ask: Ask, holders: Holders, elsewhere: Ints, dearest: int) -> Way | None:
+    prices = _prices(grid, ask, holders, elsewhere)
+    for row in _cheapest_first(prices, dearest):
+        way = _try(grid, ask, holders, [int(row)])
+        if way is not None:
+            return way
     return None
 
 
-def _movable(grid: Grid, asks: set[Ask]) -> set[Ask]:
-    """Shapes that would find another seat right now."""
-    trial = grid.fork()
-    able = set()
-    for ask in sorted(asks):
-        seat = trial.seat(ask)
-        if seat is not None:
-            able.add(ask)
-            trial.free(ask, seat)
-    return able
+def _prices(grid: Grid, ask: Ask, holders: Holders, elsewhere: Ints) -> Ints:
+    out = np.empty(holders.rows(), np.int64)
+    price_one(
+        grid.hosts, grid.devs, *grid.priced.tables, grid.totals, holders.node, holders.kind, holders.devices,
+        holders.bits, holders.asks, elsewhere, ask.row(), out,
+    )  # fmt: skip
+    return out
 
 
-def _might_fit(grid: Grid, ask: Ask, one: Held) -> bool:
-    host = grid.hosts[one.seat.node]
-    if not ask.types >> int(host[H_TYPE]) & 1:
-        return False
-    return bool(host[H_CPU] + one.ask.cpu >= ask.cpu and host[H_MEM] + one.ask.mem >= ask.mem)
+def _cheapest_first(prices: Ints, dearest: int) -> Ints:
+    order = np.argsort(prices, kind="stable")[:_TRIALS]
+    return order[prices[order] <= min(dearest, int(NEVER) - 1)]
 
 
-def _room_after(ask: Ask, gone: Ask, whole: int, most: int) -> bool:
-    """Whether the devices could be enough once a holder is gone; an optimistic guess that spares most trials."""
-    if ask.milli >= WHOLE:
-        return whole + gone.pieces >= ask.pieces
-    return most + gone.milli >= ask.milli
+def _pair(grid: Grid, ask: Ask, holders: Holders, elsewhere: Ints, dearest: int) -> Way | None:
+    prices, who = np.full(_TRIALS, NEVER, np.int64), np.zeros((_TRIALS, 2), np.int64)
+    first, here = holders.by_node(grid.hosts.shape[0])
+    found = price_pairs(
+        grid.hosts, grid.devs, *grid.priced.tables, grid.totals, first, here, holders.kind, holders.devices,
+        holders.bits, holders.asks, elsewhere, ask.row(), prices, who,
+    )  # fmt: skip
+    for at in _cheapest_first(prices[:found], dearest):
+        way = _try(grid, ask, holders, [int(row) for row in who[at]])
+        if way is not None:
+            return way
+    return None
 
 
-def _try(grid: Grid, ask: Ask, one: Held) -> Moved | None:
-    node = one.seat.node
-    grid.free(one.ask, one.seat)
-    if node_cost(grid.hosts, grid.devs, *grid.priced.tables, node, ask.row()) == NEVER:
-        grid.put(one.ask, one.seat)
-        return None
-    seat = grid.seat_on(ask, node)
-    to = grid.seat(one.ask)
-    if to is None:
-        grid.free(ask, seat)
-        grid.put(one.ask, one.seat)
-        return None
-    return Moved(one.key, to, seat)
+def _chain(grid: Grid, ask: Ask, holders: Holders, elsewhere: Ints, dearest: int) -> Way | None:
+    """One of a kind without another seat leaves, for a seat that a second holder leaves: the smallest kinds first."""
+    stuck = np.where(elsewhere >= NEVER, 0, NEVER)
+    prices = _prices(grid, ask, holders, stuck)
+    cheapest: dict[int, int] = {}
+    for row in np.argsort(prices, kind="stable")[: np.count_nonzero(prices < NEVER)]:
+        cheapest.setdefault(int(holders.kind[row]), int(row))
+    smaller = [row for row in cheapest.values() if _size(holders.ask(row)) <= _size(ask)]
+    for row in sorted(smaller, key=lambda row: (_size(holders.ask(row)), holders.ask(row)))[:_CHAINS]:
+        gone, seat = holders.ask(row), holders.seat(row)
+        grid.free(gone, seat)
+        taken = grid.seat_on(ask, seat.node)
+        holders.node[row] = -1
+        way = _one(grid, gone, holders, grid.least_costs(holders.kinds), dearest - int(prices[row]))
+        holders.sit(row, seat if way is None else way.seat)
+        if way is not None:
+            return Way(taken, (row, *way.moved))
+        grid.free(ask, taken)
+        grid.put(gone, seat)
+    return None
+
+
+def _try(grid: Grid, ask: Ask, holders: Holders, rows: Sequence[int]) -> Way | None:
+    """Take the holders off their node, seat the demand there, seat them elsewhere, the largest first."""
+    seats = {row: holders.seat(row) for row in rows}
+    for row in rows:
+        grid.free(holders.ask(row), seats[row])
+    taken = grid.seat_on(ask, seats[rows[0]].node)
+    found: dict[int, Seat] = {}
+    for row in sorted(rows, key=lambda row: (-_size(holders.ask(row)), -holders.ask(row).cpu, row)):
+        to = grid.seat(holders.ask(row))
+        if to is None:
+            break
+        found[row] = to
+    if len(found) == len(rows):
+        for row, to in found.items():
+            holders.sit(row, to)
+        return Way(taken, tuple(rows))
+    for row, to in found.items():
+        grid.free(holders.ask(row), to)
+    grid.free(ask, taken)
+    for row in rows:
+        grid.put(holders.ask(row), seats[row])
+    return None
+
+
+def _size(ask: Ask) -> int:
+    return ask.pieces * ask.milli

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +29,6 @@ from dure.pack.codes import (
 from dure.pack.grid import Grid, Host, Part, Seat, prior_of
 from dure.pack.mix import Mix, Shape
 from dure.pack.plain import PlainNode, plain_tables, step_cost
-from dure.pack.relocate import Held, Moved, relocate
 from dure.pack.worth import Worth, WorthSettings, worth
 from tests.unit.pack.worlds import grid_of
 
@@ -66,6 +64,23 @@ def test_before_anything_arrived_whole_and_half_devices_with_their_share_of_the_
         (Shape(3333, 682, 1, 500, -1, -1), 1.0),
     ]
     assert prior_of([host(0)])[0][0].cpu == 0
+
+
+def test_before_anything_arrived_somebody_is_expected_who_needs_a_whole_node_of_the_largest_kind() -> None:
+    """With more host CPU than the second largest has; where all widest nodes are alike nobody stands out."""
+    mixed = [host(2, cpu=9000), host(2, cpu=20_000, mem=8000), host(2, cpu=12_000), host(1, cpu=50_000)]
+    assert prior_of(mixed)[2:] == [(Shape(12_001, 65_536 // 2, 2, WHOLE, -1, -1), 1.0)]
+    assert prior_of([host(2), host(2), host(1, cpu=9000)])[2:] == []
+    assert prior_of([host(1, cpu=9000), host(1)])[2:] == []
+
+
+def test_the_largest_wide_nodes_are_not_broken_before_the_demand_is_known() -> None:
+    grid = grid_of([host(2, cpu=64_000), host(2, cpu=20_000), host(2, cpu=20_000)])
+    seats = grid.seat_all([ONE] * 4)
+    assert sorted(seat.node for seat in seats if seat) == [1, 1, 2, 2]
+
+
+def test_the_mix_starts_from_the_prior() -> None:
     assert [shape for shape, _ in grid_of([host()]).mix.shares()] == sorted(shape for shape, _ in prior_of([host()]))
 
 
@@ -209,88 +224,3 @@ def test_a_share_goes_to_the_device_where_it_costs_least_and_to_the_fuller_of_eq
     }
     seat = grid.seat(Ask(1000, 512, 1, milli, mode=MPS))
     assert (seat.devices if seat else None) == ((min(costs, key=lambda d: costs[d]),) if costs else None)
-
-
-def held(grid: Grid, *asks: tuple[Ask, Seat]) -> dict[int, Held]:
-    for ask, seat in asks:
-        grid.put(ask, seat)
-    return {key: Held(key, ask, seat) for key, (ask, seat) in enumerate(asks)}
-
-
-def test_one_move_lets_a_wide_demand_in_and_the_smallest_holder_goes() -> None:
-    grid = grid_of([host(2), host(2), host(1)])
-    there = held(grid, (ONE, Seat(0, (0,), 0)), (HALF, Seat(1, (2,), 0)))
-    moved = relocate(grid, ONE._replace(pieces=2), there)
-    assert moved is not None
-    assert (moved.key, moved.seat.node, moved.to) == (1, 1, Seat(0, (1,), 0))
-    assert grid.idle_milli == 5000 - 1000 - 500 - 2000
-
-
-def test_nothing_moves_when_no_single_move_helps_and_the_grid_is_as_before() -> None:
-    grid = grid_of([host(2), host(2)])
-    there = held(
-        grid, (ONE, Seat(0, (0,), 0)), (ONE, Seat(0, (1,), 0)), (ONE, Seat(1, (2,), 0)), (ONE, Seat(1, (3,), 0))
-    )
-    before = [array.copy() for array in (grid.hosts, grid.devs, grid.totals)]
-    assert relocate(grid, ONE._replace(pieces=2), there) is None
-    for then, now in zip(before, (grid.hosts, grid.devs, grid.totals), strict=True):
-        np.testing.assert_array_equal(now, then)
-
-
-def test_a_holder_whose_only_other_seat_is_the_one_that_was_freed_stays() -> None:
-    """The half finds a seat beside the other now, but not once the wide demand took both devices of the node."""
-    grid = grid_of([host(2), host(1)])
-    full = Ask(1000, 512, 1, 800, mode=MPS)
-    there = held(grid, (HALF, Seat(0, (0,), 0)), (full, Seat(1, (2,), 0)))
-    before = grid.devs.copy()
-    assert relocate(grid, ONE._replace(pieces=2), there) is None
-    np.testing.assert_array_equal(grid.devs, before)
-
-
-@pytest.mark.parametrize(
-    ("wish", "helped"),
-    [
-        (Ask(1000, 512, 2, WHOLE), True),
-        (Ask(64_000, 512, 2, WHOLE), True),
-        (Ask(64_001, 512, 2, WHOLE), False),
-        (Ask(1000, 65_536, 2, WHOLE), True),
-        (Ask(1000, 65_537, 2, WHOLE), False),
-        (Ask(1000, 512, 2, WHOLE, types=1), True),
-        (Ask(1000, 512, 2, WHOLE, types=2), False),
-        (Ask(1000, 512, 3, WHOLE), False),
-    ],
-)
-def test_a_move_helps_only_where_host_type_and_devices_would_be_enough_afterwards(wish: Ask, helped: bool) -> None:
-    grid = grid_of([host(2), host(1)])
-    there = held(grid, (ONE, Seat(0, (0,), 0)))
-    moved = relocate(grid, wish, there)
-    assert moved == (Moved(0, Seat(1, (2,), 0), Seat(0, (0, 1), 0)) if helped else None)
-
-
-def test_a_holder_of_several_devices_moves_as_a_whole() -> None:
-    grid = grid_of([host(3), host(2)])
-    there = held(grid, (ONE._replace(pieces=2), Seat(0, (0, 1), 0)))
-    moved = relocate(grid, ONE._replace(pieces=3), there)
-    assert moved == Moved(0, Seat(1, (3, 4), 0), Seat(0, (0, 1, 2), 0))
-
-
-@pytest.mark.parametrize(("milli", "helped"), [(900, True), (901, False), (300, True)])
-def test_a_share_gets_the_rest_of_a_device_that_one_holder_leaves(milli: int, helped: bool) -> None:
-    """900 of the first device are left once the one with 600 is gone; the second device has 650 free for that one."""
-    grid = grid_of([host(1), host(1)])
-    tenth, most, third = (Ask(0, 0, 1, size, mode=MPS) for size in (100, 600, 350))
-    there = held(grid, (tenth, Seat(0, (0,), 0)), (most, Seat(0, (0,), 0)), (third, Seat(1, (1,), 0)))
-    grid.free(third, there.pop(2).seat)
-    grid.put(third, Seat(1, (1,), 0))
-    moved = relocate(grid, Ask(0, 0, 1, milli, mode=MPS), there)
-    assert (moved is not None) == helped
-
-
-def test_of_equal_holders_the_one_with_less_host_cpu_and_the_smaller_key_goes() -> None:
-    light = ONE._replace(cpu=500)
-    for first, second, key in ((ONE, light, 1), (light, ONE, 0), (ONE, ONE, 0)):
-        grid = grid_of([host(2), host(2), host(1)])
-        there = held(grid, (first, Seat(0, (0,), 0)), (second, Seat(1, (2,), 0)))
-        moved = relocate(grid, ONE._replace(pieces=2), there)
-        assert moved is not None
-        assert moved.key == key

@@ -1,0 +1,66 @@
+"""The timed packing benchmark: who comes also goes, moves keep to their budget, the fleet is drawn by the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dure.bench.pack_fleet import Layout
+from dure.bench.pack_timed import Running, _part, timed_result
+from dure.bench.pack_trace import TraceNode, TracePod
+from dure.model.errors import InvalidInput
+from dure.pack.ask import Ask
+from dure.pack.codes import MPS, WHOLE
+
+NODES = [TraceNode(f"n{i}", 64_000, 400_000, 4 if i % 2 else 2, "X") for i in range(6)]
+PODS = [
+    TracePod(f"p{i:03}", 4000 + 1000 * (i % 5), 8192, count, milli, (), i * 10, i * 10 + 100 + 37 * (i % 7))
+    for i, (count, milli) in enumerate([(1, 1000), (1, 810), (1, 460), (4, 1000), (1, 190), (2, 1000)] * 40)
+]
+
+
+def test_every_policy_is_measured_over_time_and_only_ours_with_moves_moves() -> None:
+    policies = ("dure", "dure+moves", "firstfit", "bestfit", "fgd")
+    rows: Sequence[Mapping[str, Any]] = timed_result({"list": PODS}, NODES, ",".join(policies), [1], mig=False).rows
+    assert tuple(row["policy"] for row in rows) == policies
+    for row in rows:
+        assert 0 < row["alloc_pct"] <= 100
+        assert 0 <= row["stranded_pct"] <= 100 - row["alloc_pct"] + 1e-6
+        assert row["moves"] == 0 or row["policy"] == "dure+moves"
+        assert row["moves"] <= len(PODS) // 100
+
+
+def test_an_unknown_policy_is_named_before_anything_runs() -> None:
+    with pytest.raises(InvalidInput, match="no policy"):
+        timed_result({"list": PODS}, NODES, "tetris", [1], mig=False)
+
+
+def test_a_large_fleet_is_a_twentieth_that_the_seed_draws_in_the_order_of_names() -> None:
+    many = [TraceNode(f"n{i:03}", 1, 1, 1, "X") for i in range(400)]
+    one, two = _part(many, 1), _part(many, 2)
+    assert (len(one), one == _part(many, 1), one == two) == (20, True, False)
+    assert one == sorted(one, key=lambda node: node.name)
+    assert _part(NODES, 1) == NODES
+
+
+def test_who_moved_leaves_from_where_it_is_now_and_the_fleet_ends_empty() -> None:
+    layout = Layout(
+        [TraceNode("a", 9000, 9000, 2, "X"), TraceNode("b", 9000, 9000, 1, "X")], PODS, "dure+moves", mig=False
+    )
+    fleet = Running(layout, moving=True)
+    fleet.placed = 10_000
+    before = layout.grid.devs.copy()
+    for ask in (
+        Ask(1000, 10, 1, WHOLE),
+        Ask(1000, 10, 1, 400, mode=MPS),
+        Ask(1000, 10, 1, 500, mode=MPS),
+        Ask(1000, 10, 1, 900, mode=MPS),
+    ):
+        fleet.enter(ask, float(len(fleet.ends)), moving=True)
+    while fleet.ends:
+        fleet.leave()
+    np.testing.assert_array_equal(layout.grid.devs, before)
+    assert fleet.holders.count == 0
