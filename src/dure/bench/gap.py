@@ -1,7 +1,8 @@
 """`dure bench gap`: how far each solver is from the best proven bound, and how many jobs a second it places.
 
-The bound is the larger of HiGHS's dual bound and a long Lagrangian ascent; neither is on the clock of a policy.
-Rows are one policy on one seed. `first_ms` is the time to the first whole plan.
+The bound is the largest of HiGHS's dual bound, what the linear relaxation's prices prove and a long Lagrangian
+ascent; none of them is on the clock of a policy. Rows are one policy on one seed. `first_ms` is the time to the first
+whole plan.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from dure.bench.demand import Prices, Shape, gap_instance
 from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.files.params import NOT_NEGATIVE
 from dure.model.errors import InvalidInput
-from dure.place.exact import solve_exact
+from dure.place.exact import linear_prices, solve_exact
 from dure.place.greedy import insert_in_order, regret_order
 from dure.place.instance import Instance, Longs, broken, total
-from dure.place.prices import congestion_prices
+from dure.place.prices import bound_at, congestion_prices
 from dure.place.solve import solve
 from dure.place.solver import Ascent, Limits, Method, Search, Solver
 
@@ -172,6 +173,7 @@ def _bound(inst: Instance, best: Longs, seconds: float) -> tuple[float, float | 
     bound = congestion_prices(inst, total(inst, best), Ascent(steps=3000)).bound
     if seconds <= 0:
         return bound, None
+    bound = max(bound, bound_at(inst, linear_prices(inst, seconds)))
     proof = solve_exact(inst, Limits(seconds=seconds, threads=2), best)
     if problem := broken(inst, proof.choice):
         raise InvalidInput(f"the exact solver answered an impossible plan: {problem}")

@@ -115,21 +115,21 @@ def replayed_savings(
 ) -> Savings | None:
     """None where nothing was submitted in the window: there is nothing to play again."""
     from dure.embedded.fixed import fixed, fixed_fleet
-    from dure.embedded.week import START_S, Run, Timed, simulate
+    from dure.embedded.week import Run, Timed, simulate
 
     fleet, catalogue = fleet_and_catalogue(fleet_file)
     records = msgspec.convert(client.items("/v1/workloads"), list[WorkloadRecord], strict=False)
     coming: list[Timed] = []
     for record in records:
-        at_s = record.status.submitted_s - found.since_s
+        at_s = record.status.submitted_s
         # A service that stood before the window stands in it from its beginning.
         stands = record.spec.type is WorkloadType.SERVING and not record.status.phase.ended
-        if at_s >= 0 or stands:
-            coming.append((START_S + max(0.0, at_s), record.spec))
+        if at_s >= found.since_s or stands:
+            coming.append((max(found.since_s, at_s), record.spec))
     if not coming:
         return None
     days = (found.until_s - found.since_s) / 86_400
-    run = Run(fleet, catalogue, coming, days=days + DRAIN_DAYS, seed=seed)
+    run = Run(fleet, catalogue, coming, days=days + DRAIN_DAYS, seed=seed, start_s=found.since_s)
     still = msgspec.structs.replace(run, fleet=fixed_fleet(fleet))
     ours, theirs = MemoryStore(), MemoryStore()
     summaries = (

@@ -17,7 +17,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.option("--set", "settings", multiple=True, help="CLUSTER.price=1.2x, CLUSTER.price=900, CLUSTER.pue=1.1")
 @click.option("--remove-cluster", "removed", multiple=True, help="The fleet without this cluster.")
-@click.option("--policy", help="Placement by this method: regret, ruin, exact or rolling.")
+@click.option("--policy", help="Placement by this policy, or method: regret, ruin, exact, rolling.")
 @click.option("--since", default="24h", show_default=True, help="How far back: 24h, 7d.")
 @click.option("--fleet", "fleet_file", type=_FILE, help="Fleet file; the demo's fleet without it.")
 @click.option("--demo", is_flag=True, help="The demo's stream instead of the workloads of a running Dure.")
@@ -30,46 +30,39 @@ def command(
 ) -> None:  # fmt: skip
     """Replay what was submitted with a change; cost, CO2, SLA and waiting side by side. Nothing is touched.
 
-    Replayed are the workloads a running Dure has recorded since then, at the times they were submitted, with their
-    tenants, quotas and budgets of the fleet file, through the same agents and placement in virtual time, once as it
-    is and once changed. Node failures and spot reclaims are drawn anew from the seed, the same in both worlds.
+    Replayed are the workloads a running Dure has recorded since then, at the hours they were submitted and under the
+    policies that are in force there, with the tenants, quotas and budgets of the fleet file, through the same agents
+    and placement in virtual time, once as it is and once changed. Node failures and spot reclaims are drawn anew from
+    the seed, the same in both worlds.
 
     \b
     Example:
       dure whatif --set cloud-us.price=1.5x --since 24h
       dure whatif --remove-cluster gwangju-npu --demo --since 6h
+      dure whatif --policy greener --since 7d
     """
     from dure.cli.fleet_file import fleet_and_catalogue
-    from dure.embedded.week import Run
-    from dure.embedded.whatif import changed, compared, without
+    from dure.embedded.week import START_S, Run
+    from dure.embedded.whatif import changed, compared, placing_by, without
     from dure.model.errors import InvalidInput
 
     if not settings and not removed and policy is None:
         raise InvalidInput("nothing to change", remedy="Give --set, --remove-cluster or --policy; see --help.")
     fleet, catalogue = fleet_and_catalogue(fleet_file)
+    hours = _hours(since)
+    if demo:
+        start_s, coming = START_S, _demo(fleet, catalogue, seed, hours)
+    else:
+        fleet, start_s, coming = _recorded(state, fleet, hours)
     other = fleet
     for text in settings:
         other = changed(other, text)
     for name in removed:
         other = without(other, name)
     if policy is not None:
-        other = _with_policy(other, policy)
-    hours = _hours(since)
-    coming = _demo(fleet, catalogue, seed, hours) if demo else _recorded(state, hours)
-    pair = compared(Run(fleet, catalogue, coming, days=hours / 24, seed=seed), other)
-    _show(pair, output)
-
-
-def _with_policy(fleet: Any, method: str) -> Any:
-    from msgspec.structs import replace
-
-    from dure.model.policy import Policy, Verb
-    from dure.place.settings import settings_of
-
-    made = Policy(f"whatif-{method}", Verb.PLACE, algorithm=method)
-    settings_of(made)
-    kept = tuple(one for one in fleet.policies if one.verb is not Verb.PLACE)
-    return replace(fleet, policies=(*kept, made))
+        other = placing_by(other, policy)
+    run = Run(fleet, catalogue, coming, days=hours / 24, seed=seed, start_s=start_s)
+    _show(compared(run, other), output)
 
 
 def _hours(text: str) -> float:
@@ -93,16 +86,20 @@ def _demo(fleet: Any, catalogue: Any, seed: int, hours: float) -> Any:
     return [*served, *arrivals(fleet, catalogue, seed, START_S, START_S + hours * 3600)]
 
 
-def _recorded(state: Path, hours: float) -> Any:
+def _recorded(state: Path, fleet: Any, hours: float) -> tuple[Any, float, Any]:
+    """The fleet under the policies in force, when the stretch began, and what was submitted since."""
     import msgspec
 
     from dure.cli.client import Client
     from dure.embedded.whatif import replayed
+    from dure.model.policy import Policy
     from dure.model.workload import WorkloadRecord
 
     client = Client(state)
+    start_s = float(client.get("/v1/status")["now_s"]) - hours * 3600
     records = msgspec.convert(client.items("/v1/workloads"), list[WorkloadRecord])
-    return replayed(records, client.get("/v1/status")["now_s"] - hours * 3600)
+    policies = msgspec.convert(client.items("/v1/policies"), tuple[Policy, ...])
+    return msgspec.structs.replace(fleet, policies=policies), start_s, replayed(records, start_s)
 
 
 def _show(pair: Any, output: str) -> None:

@@ -1,7 +1,8 @@
 """The same stretch of workloads in two worlds: the fleet as it is, and the fleet with one change.
 
-Called by `dure whatif`. The workloads are what was submitted (from the store's records), when it was submitted; both
-worlds run in virtual time with the same seed, so that only the change differs.
+Called by `dure whatif`. The workloads are what was submitted (from the store's records), at the very hours at which
+it was submitted, so that tariffs and grids are those of then; both worlds run in virtual time with the same seed, so
+that only the change differs.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from dure.embedded.summary import Summary
-from dure.embedded.week import START_S, Run, Timed, simulate
+from dure.embedded.week import Run, Timed, simulate
 from dure.model.errors import InvalidInput, NotFound
 from dure.model.fleet import ClusterSpec, Fleet
+from dure.model.policy import Policy, Verb
 from dure.model.tariff import Tariff, Weekly
-from dure.model.units import MICROS
+from dure.model.units import MICROS, Instant
 from dure.model.workload import WorkloadRecord
+from dure.place.settings import settings_of
 
 _SETTING = re.compile(r"(?P<cluster>[^.=]+)\.(?P<key>price|pue|electricity)=(?P<value>[0-9.]+)(?P<times>x?)")
 
@@ -53,13 +56,20 @@ def changed(fleet: Fleet, text: str) -> Fleet:
     )
 
 
-def replayed(records: Sequence[WorkloadRecord], since_s: float) -> list[Timed]:
-    """What was submitted since then, moved to the start of virtual time."""
-    return [
-        (START_S + record.status.submitted_s - since_s, record.spec)
-        for record in records
-        if record.status.submitted_s >= since_s
-    ]
+def replayed(records: Sequence[WorkloadRecord], since_s: Instant) -> list[Timed]:
+    """What was submitted since then, when it was submitted."""
+    return [(record.status.submitted_s, record.spec) for record in records if record.status.submitted_s >= since_s]
+
+
+def placing_by(fleet: Fleet, name: str) -> Fleet:
+    """The fleet placed by its policy `name`; by a method (regret, ruin, exact, rolling) where none is called so."""
+    placing = [one for one in fleet.policies if one.verb is Verb.PLACE]
+    made = next((one for one in placing if one.name == name), None) or Policy(
+        f"whatif-{name}", Verb.PLACE, algorithm=name
+    )
+    settings_of(made)
+    others = tuple(one for one in fleet.policies if one.verb is not Verb.PLACE)
+    return replace(fleet, policies=(*others, made))
 
 
 def _known(fleet: Fleet, cluster: str) -> None:

@@ -50,8 +50,29 @@ def solve_exact(inst: Instance, limits: Limits = DEFAULT, start: Longs | None = 
     return Proof(choice, cost, bound, optimal)
 
 
+def linear_prices(inst: Instance, seconds: float) -> Floats:
+    """Congestion prices from the linear relaxation by interior points: what the subgradient ascent climbs towards.
+
+    Whatever comes out, stopped early or not, `prices.bound_at` makes a proof of it.
+    """
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("time_limit", float(seconds))
+    solver.setOptionValue("solver", "ipm")
+    solver.setOptionValue("run_crossover", "off")
+    solver.passModel(_model(inst))
+    solver.setOptionValue("solve_relaxation", True)
+    solver.run()
+    dual = np.asarray(solver.getSolution().row_dual)[inst.jobs :]
+    price = np.zeros(inst.capacity.size)
+    named = _capacity_entries(inst)[4]
+    price[named] = np.maximum(0.0, -dual[: len(named)]) if len(dual) else 0.0
+    return price.reshape(inst.capacity.shape)
+
+
 def _model(inst: Instance) -> highspy.HighsLp:
-    column, row, value, capacity = _capacity_entries(inst)
+    column, row, value, capacity, _ = _capacity_entries(inst)
     ledger_column, ledger_row, ledger_value = _ledger_entries(inst)
     jobs, options, rows = inst.jobs, inst.options, len(capacity)
     owner = np.repeat(np.arange(jobs), np.diff(inst.first))
@@ -77,8 +98,8 @@ def _model(inst: Instance) -> highspy.HighsLp:
     return lp
 
 
-def _capacity_entries(inst: Instance) -> tuple[Longs, Longs, Floats, Floats]:
-    """(column, row, units) of the capacity rows that can bind at all, and their right-hand sides."""
+def _capacity_entries(inst: Instance) -> tuple[Longs, Longs, Floats, Floats, Longs]:
+    """(column, row, units) of the capacity rows that can bind at all, their right-hand sides, their flat places."""
     rows, hours, resources = inst.capacity.shape
     opt = inst.option.astype(np.int64)
     length = opt[:, LENGTH]
@@ -100,7 +121,7 @@ def _capacity_entries(inst: Instance) -> tuple[Longs, Longs, Floats, Floats]:
     tight = wanted > limit
     number = np.cumsum(tight) - 1
     kept = tight[lines]
-    return columns[kept], number[lines[kept]], values[kept], limit[tight]
+    return columns[kept], number[lines[kept]], values[kept], limit[tight], np.flatnonzero(tight)
 
 
 def _ledger_entries(inst: Instance) -> tuple[Longs, Longs, Floats]:

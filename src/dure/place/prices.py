@@ -34,6 +34,13 @@ def congestion_prices(inst: Instance, upper: float, ascent: Ascent = DEFAULT) ->
     return Prices(price, float(bound), rents(inst, price))
 
 
+def bound_at(inst: Instance, price: Floats) -> float:
+    """What any prices that are not negative prove: no plan costs less."""
+    edge = np.zeros((price.shape[0], price.shape[1] + 1, price.shape[2]), np.int64)
+    value = _relaxed(inst.first, inst.option, inst.cost, inst.hold, inst.need, _running(price), edge)
+    return float(value - (price * inst.capacity).sum())
+
+
 def rents(inst: Instance, price: Floats) -> Floats:
     """What each option pays for the capacity it takes at `price`."""
     rent: Floats = _rents(inst.option, inst.need, _running(price))

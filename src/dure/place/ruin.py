@@ -1,9 +1,11 @@
 """Ruin and recreate under congestion prices: the improving half of the default solver.
 
-Pick a job that pays more than it might, pick a cheaper option of it, eject the jobs that stand in the way, put the
-job there and reinsert the ejected ones, mostly by cost + congestion price, sometimes by cost alone. Keep the result
-by simulated annealing. Anytime: after every block the plan is whole and no dearer than before. Big instances are
-searched in blocks of neighbouring jobs, so that the working set stays in cache and the time per job stays flat.
+Pick a job that pays more than it might, pick an option of it that is better under the congestion prices (or just
+cheaper), eject the jobs that stand in the way, put the job there and reinsert the ejected ones, mostly by cost +
+price, sometimes by cost alone. What the plan costs above the prices' bound is what its jobs lack of their best priced
+option, plus priced room left idle: so those who lack most are asked first. Keep the result by simulated annealing.
+Anytime: after every block the plan is whole and no dearer than before. Big instances are searched in blocks of
+neighbouring jobs, so that the working set stays in cache and the time per job stays flat.
 Source: Schrimpf et al. (2000), ruin and recreate; Christiaens and Vanden Berghe (2020), blinks.
 """
 
@@ -28,18 +30,22 @@ def improve(
         return choice
     by_cost, rank = _orders(inst.first, inst.cost)
     by_priced, priced_rank = _orders(inst.first, inst.cost + rent)
-    orders = (by_cost, rank, by_priced, priced_rank)
+    orders = (by_cost, rank, by_priced, priced_rank, _lacks(inst.first, inst.cost + rent, by_priced))
     problem = (inst.first, inst.option, inst.cost, inst.hold, inst.need, inst.ledger, inst.drain)
     choice = choice.copy()
     free, left = inst.capacity.copy(), inst.left.copy()
     _book_all(inst.option, inst.need, inst.ledger, inst.drain, choice, free, left, 0, inst.jobs, 1)
     longest = int(inst.option[:, 3].max())
-    chances = (search.hot, search.cold, int(search.priced * 65536), int(search.blink * 65536))
+    chances = tuple(int(share * 65536) for share in (search.steered, search.priced, search.blink))
+    heats = (search.hot, search.cold)
     for lo, hi in blocks(inst.jobs, search.block):
         if not go_on():
             break
         rounds = search.iterations_per_job * (hi - lo)
-        _anneal(problem, orders, choice, free, left, lo, hi, longest, rounds, search.eject, chances, seed + lo)
+        _anneal(
+            problem, orders, choice, free, left, lo, hi, longest, rounds, search.eject, search.asked, heats, chances,
+            seed + lo,
+        )  # fmt: skip
     _settle(*problem, by_cost, choice, free, left)
     return choice
 
@@ -63,6 +69,16 @@ def _orders(first, key):  # type: ignore[no-untyped-def]
             order[lo + i] = lo + by[i]
             rank[lo + by[i]] = i
     return order, rank
+
+
+@njit(cache=True)
+def _lacks(first, key, order):  # type: ignore[no-untyped-def]
+    """By how much each option's key is above that of its job's best one."""
+    lack = np.empty(len(key))
+    for j in range(len(first) - 1):
+        for o in range(first[j], first[j + 1]):
+            lack[o] = key[o] - key[order[first[j]]]
+    return lack
 
 
 @njit(cache=True)
@@ -129,29 +145,37 @@ def _occupant(option, choice, head, after, lo, row, hour, longest, dice):  # typ
 
 
 @njit(cache=True, inline="always")
-def _seed_job(first, rank, choice, lo, hi, dice):  # type: ignore[no-untyped-def]
-    """A random job that does not have its cheapest option; -1 when a dozen draws find none."""
+def _seed_job(first, rank, lack, choice, lo, hi, asked, dice):  # type: ignore[no-untyped-def]
+    """Of `asked` random jobs without their cheapest option the one that lacks most; -1 if a dozen draws find none."""
+    found, left = NONE, asked
     for _ in range(12):
         dice = draw(dice)
         j = lo + (dice >> 8) % (hi - lo)
-        if first[j] < first[j + 1] and (choice[j] < 0 or rank[choice[j]] > 0):
+        if first[j] == first[j + 1] or (choice[j] >= 0 and rank[choice[j]] == 0):
+            continue
+        if choice[j] < 0:
             return j, dice
-    return NONE, dice
+        if found < 0 or lack[choice[j]] > lack[choice[found]]:
+            found = j
+        left -= 1
+        if left <= 0:
+            break
+    return found, dice
 
 
 @njit(cache=True, inline="always")
-def _target(first, by_cost, rank, priced_rank, choice, j, dice):  # type: ignore[no-untyped-def]
-    """A cheaper option of `j`: any, or the best under the prices of three."""
-    reach = rank[choice[j]] if choice[j] >= 0 else first[j + 1] - first[j]
+def _target(first, by_cost, rank, by_priced, priced_rank, choice, j, steered, dice):  # type: ignore[no-untyped-def]
+    """A better option of `j`: the better of two under the prices, or any that is cheaper."""
+    now = choice[j]
     dice = draw(dice)
-    best = by_cost[first[j] + (dice >> 8) % reach]
-    if dice >> 31:
-        for _ in range(2):
-            dice = draw(dice)
-            other = by_cost[first[j] + (dice >> 8) % reach]
-            if priced_rank[other] < priced_rank[best]:
-                best = other
-    return best, dice
+    if now >= 0 and priced_rank[now] > 0 and (dice >> 8) & 0xFFFF < steered:
+        dice = draw(dice)
+        one = (dice >> 8) % priced_rank[now]
+        dice = draw(dice)
+        return by_priced[first[j] + min(one, (dice >> 8) % priced_rank[now])], dice
+    reach = rank[now] if now >= 0 else first[j + 1] - first[j]
+    dice = draw(dice)
+    return by_cost[first[j] + (dice >> 8) % reach], dice
 
 
 @njit(cache=True)
@@ -230,11 +254,14 @@ def _mean_excess(first, cost, hold, by_cost, choice, lo, hi):  # type: ignore[no
 
 
 @njit(cache=True)
-def _anneal(problem, orders, choice, free, left, lo, hi, longest, rounds, eject, chances, seed):  # type: ignore[no-untyped-def] # noqa: C901
+def _anneal(  # type: ignore[no-untyped-def] # noqa: C901
+    problem, orders, choice, free, left, lo, hi, longest, rounds, eject, asked, heats, chances, seed
+):
     """The loop itself. One function, because a call that hands over a dozen arrays costs more than the work."""
     first, option, cost, hold, need, ledger, drain = problem
-    by_cost, rank, by_priced, priced_rank = orders
-    hot, cold, priced, blink = chances
+    by_cost, rank, by_priced, priced_rank, lack = orders
+    hot, cold = heats
+    steered, priced, blink = chances
     head = np.full((free.shape[0], free.shape[1]), NONE, np.int64)
     after, before = np.full(hi - lo, NONE, np.int64), np.full(hi - lo, NONE, np.int64)
     _book_all(option, need, ledger, drain, choice, free, left, lo, hi, -1)
@@ -250,10 +277,10 @@ def _anneal(problem, orders, choice, free, left, lo, hi, longest, rounds, eject,
     for turn in range(rounds):
         if turn & 63 == 63:
             heat *= cooling
-        j, dice = _seed_job(first, rank, choice, lo, hi, dice)
+        j, dice = _seed_job(first, rank, lack, choice, lo, hi, asked, dice)
         if j < 0:
             continue
-        target, dice = _target(first, by_cost, rank, priced_rank, choice, j, dice)
+        target, dice = _target(first, by_cost, rank, by_priced, priced_rank, choice, j, steered, dice)
 
         # Ruin: the job itself and those in the way of its target.
         out[0], old[0] = j, choice[j]

@@ -22,14 +22,17 @@ class Method(enum.StrEnum):
 class Search(msgspec.Struct, frozen=True):
     """How long and how boldly `ruin` searches. Temperatures are multiples of the mean excess over the cheapest.
 
-    `eject` jobs at most leave for another; `priced` is the chance to reinsert by congestion price, `blink` to pass
-    over an option that would fit; `block` neighbouring jobs are searched together.
+    Of `asked` jobs the one that lacks most moves; `steered` is the chance that its target is chosen by congestion
+    price, `priced` that the ejected are reinserted by it, `blink` to pass over an option that would fit. `eject` jobs
+    at most leave for another; `block` neighbouring jobs are searched together.
     """
 
     iterations_per_job: int = 400
     eject: int = 6
     hot: float = 1.5
     cold: float = 0.005
+    asked: int = 2
+    steered: float = 0.7
     priced: float = 0.8
     blink: float = 0.02
     block: int = 2000

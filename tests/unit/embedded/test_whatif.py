@@ -7,11 +7,13 @@ import pytest
 
 from dure.adapters.clock import VirtualClock
 from dure.adapters.memory.store import MemoryStore
-from dure.embedded.whatif import changed, without
+from dure.embedded.whatif import changed, placing_by, replayed, without
 from dure.embedded.world import EmbeddedWorld
 from dure.files.builtin import catalogue, demo_fleet
 from dure.model.errors import InvalidInput, NotFound
 from dure.model.policy import Policy, Verb
+from tests.fixtures.small_world import training
+from tests.unit.place.worlds import record
 
 
 def test_a_factor_scales_every_price_of_the_cluster_and_of_no_other() -> None:
@@ -54,3 +56,18 @@ def test_the_policies_of_a_fleet_are_in_force_from_the_start_and_a_change_by_han
     store.write_policy(msgspec.structs.replace(mine, algorithm="ruin"))
     EmbeddedWorld(fleet, catalogue(), store, clock, seed=1)
     assert [one.algorithm for one in store.list_policies()] == ["ruin"]
+
+
+def test_what_is_replayed_comes_at_the_hour_at_which_it_was_submitted() -> None:
+    records = [record(training("early"), submitted_s=900.0), record(training("late"), submitted_s=5000.0)]
+    assert [(at_s, spec.name) for at_s, spec in replayed(records, 1000.0)] == [(5000.0, "late")]
+
+
+def test_a_policy_that_is_known_by_name_comes_with_its_settings_and_any_other_name_is_a_method() -> None:
+    greener = Policy("greener", Verb.PLACE, settings={"carbonWeight": 2.0})
+    packing = Policy("tight", Verb.PACK)
+    fleet = msgspec.structs.replace(demo_fleet(), policies=(Policy("mine", Verb.PLACE), greener, packing))
+    assert placing_by(fleet, "greener").policies == (packing, greener)
+    assert [one.algorithm for one in placing_by(fleet, "exact").policies] == ["default", "exact"]
+    with pytest.raises(InvalidInput, match="mystery"):
+        placing_by(fleet, "mystery")

@@ -45,7 +45,8 @@ class _Block:
     ) -> None:
         self.inst, self.search, self.lo, self.hi, self.dice = inst, search, lo, hi, Dice(seed)
         self.by_cost = [self._sorted(job, inst.cost) for job in range(inst.jobs)]
-        self.by_priced = [self._sorted(job, inst.cost + rent) for job in range(inst.jobs)]
+        self.key = inst.cost + rent
+        self.by_priced = [self._sorted(job, self.key) for job in range(inst.jobs)]
         self.free, self.left = inst.capacity.copy(), inst.left.copy()
         self.plan = [HELD] * inst.jobs
         self.standing: dict[tuple[int, int], list[int]] = {}
@@ -94,22 +95,29 @@ class _Block:
         return 0.0
 
     def _unhappy(self) -> int | None:
-        """One of the block that does not have its cheapest option."""
+        """Of a few of the block that do not have their cheapest option the one that lacks most under the prices."""
+        asked: list[int] = []
         for _ in range(12):
             job = self.lo + self.dice.roll() % (self.hi - self.lo)
-            if self.by_cost[job] and self.plan[job] != self.by_cost[job][0]:
+            if not self.by_cost[job] or self.plan[job] == self.by_cost[job][0]:
+                continue
+            if self.plan[job] == HELD:
                 return job
-        return None
+            asked.append(job)
+            if len(asked) == self.search.asked:
+                break
+        return max(asked, key=self._lack, default=None)
+
+    def _lack(self, job: int) -> float:
+        return float(self.key[self.plan[job]] - self.key[self.by_priced[job][0]])
 
     def _target(self, job: int) -> int:
-        mine = self.by_cost[job]
-        cheaper = mine if self.plan[job] == HELD else mine[: mine.index(self.plan[job])]
-        best = cheaper[self.dice.roll() % len(cheaper)]
-        others = 2 if self.dice.heads() else 0
-        for _ in range(others):
-            other = cheaper[self.dice.roll() % len(cheaper)]
-            best = min(best, other, key=self.by_priced[job].index)
-        return best
+        now, mine = self.plan[job], self.by_cost[job]
+        better = self.by_priced[job].index(now) if now != HELD else 0
+        steered = self.dice.roll() % 65536 < int(self.search.steered * 65536)
+        if better and steered:
+            return self.by_priced[job][min(self.dice.roll() % better, self.dice.roll() % better)]
+        return mine[self.dice.roll() % (len(mine) if now == HELD else mine.index(now))]
 
     def _ruined(self, job: int, target: int) -> list[tuple[int, int]]:
         """The job and those that stand in the way of its target, each with the option it had."""

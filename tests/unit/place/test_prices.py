@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from dure.place.exact import solve_exact
+from dure.place.exact import linear_prices, solve_exact
 from dure.place.instance import Floats, Instance, instance, spread, total
-from dure.place.prices import congestion_prices, rents
+from dure.place.prices import bound_at, congestion_prices, rents
 from dure.place.solve import first_answer
 from dure.place.solver import Ascent
 from tests.unit.place.instances import crowd, instances
@@ -112,3 +112,18 @@ def test_the_ascent_takes_the_steps_of_its_plain_twin(seed: int, ascent: Ascent)
     assert found.bound == pytest.approx(bound, rel=1e-9)
     np.testing.assert_allclose(found.price, price, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found.rent, rents(inst, price), rtol=1e-7, atol=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(instances(), st.integers(0, 99))
+def test_whatever_the_prices_no_plan_goes_under_the_bound_they_prove(inst: Instance, seed: int) -> None:
+    price = 5 * np.random.default_rng(seed).random(inst.capacity.shape)
+    assert bound_at(inst, price) <= solve_exact(inst).cost + 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_linear_relaxation_proves_as_much_as_the_ascent_and_no_more_than_the_optimum(seed: int) -> None:
+    inst = crowd(seed)
+    bound = bound_at(inst, linear_prices(inst, 10.0))
+    ascent = congestion_prices(inst, total(inst, first_answer(inst)), Ascent(steps=500)).bound
+    assert ascent - 1e-6 * abs(ascent) <= bound <= solve_exact(inst).cost + 1e-6

@@ -19,8 +19,12 @@ def first_plan(inst: Instance) -> Longs:
 
 SEARCHES = {
     "as it comes": Search(iterations_per_job=16),
-    "hot, without prices": Search(iterations_per_job=16, hot=6.0, cold=1.0, priced=0.0, blink=0.3),
-    "cold, one at a time": Search(iterations_per_job=16, hot=0.3, eject=1, priced=1.0, blink=0.0),
+    "hot, without prices": Search(
+        iterations_per_job=16, hot=6.0, cold=1.0, priced=0.0, steered=0.0, asked=1, blink=0.3
+    ),
+    "cold, one at a time": Search(
+        iterations_per_job=16, hot=0.3, eject=1, priced=1.0, steered=1.0, asked=4, blink=0.0
+    ),
     "in two blocks": Search(iterations_per_job=16, block=5),
 }
 
