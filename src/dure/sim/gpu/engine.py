@@ -58,7 +58,7 @@ def _arrive(g: Gpu, system: int) -> None:
         if system == RANKED:
             ranked.admit(g, k)
         elif system == BLESS:
-            g.tenants[k].limit = 0
+            g.tenants[k].limit = bless.NEWCOMER
 
 
 @njit(cache=True)

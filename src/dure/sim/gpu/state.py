@@ -76,7 +76,7 @@ WORLD = np.dtype(
         ("cap_drag", np.float64),  # slowdown of a kernel in a capped context
         ("squad_max", np.int64),
         ("squad_mode", np.int64),
-        ("largest_pace", np.bool_),
+        ("reading", np.int64),  # of the published rule
         ("corun", np.int64),  # tenants that may hold SMs at once; 0 for all
         ("slice_ms", np.float64),
         ("best_effort", np.float64),
