@@ -38,6 +38,8 @@ class System(msgspec.Struct, frozen=True):
     corun: int = 0
     slice_ms: float = 2.0
     best_effort_share: float = 0.05
+    rank_ms: float = 0.5
+    """Policies order the tenants anew after this time, and whenever a request comes or ends."""
     ahead: int = 6
     """Kernels of one tenant at the device: the running one and those queued behind it."""
 
@@ -141,7 +143,11 @@ def _compile(
         phi=(2.0 * shares) ** 0.3,
         latency=np.full(times.shape, np.nan),
         order=np.zeros(len(tenants), np.int64),
+        queue=np.arange(len(tenants)),
         sides=np.zeros((2, len(tenants))),
+        waiting=np.zeros(len(tenants), np.bool_),
+        seen=np.zeros((5, len(tenants))),
+        places=np.zeros(len(tenants), np.int64),
     )
 
 
@@ -199,6 +205,7 @@ def _world(gpu: GpuSpec, system: System, closed: bool, extra: float, drag: float
     world["squad_max"] = system.squad_kernels
     world["squad_mode"] = system.squad_mode
     world["reading"] = system.reading
+    world["rank_ms"] = system.rank_ms
     world["corun"] = system.corun
     world["slice_ms"] = system.slice_ms
     world["best_effort"] = system.best_effort_share
