@@ -116,6 +116,8 @@ def test_device_ratios_are_squads_over_the_others() -> None:
             "policy": p,
             "mean_ms": m,
             "p99_ms": m,
+            "p99_over_promise": m / 8,
+            "late": 0.25,
             "requests_per_s": 1 / m,
             "outputs_equal": True,
             "scheduler_us_per_segment": 3.0,
@@ -124,5 +126,7 @@ def test_device_ratios_are_squads_over_the_others() -> None:
     ]
     found = device_summary(rows)
     assert found["mean_ms_vs_threads"] == 0.5
+    assert found["p99_over_promise_vs_turns"] == 0.25
+    assert found["late_pct"] == {"squads": 25.0, "threads": 25.0, "turns": 25.0}
     assert found["requests_per_s_vs_turns"] == 4.0
     assert found["outputs_equal"] is True

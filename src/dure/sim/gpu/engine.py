@@ -11,7 +11,7 @@ from numba import njit
 
 from dure.sim.gpu import ranked
 from dure.sim.gpu.baselines import bless, orion, reef, temporal
-from dure.sim.gpu.baselines.codes import BLESS, ORION, RANKED, REEF, TEMPORAL
+from dure.sim.gpu.baselines.codes import BLESS, CAPPED, ORION, RANKED, REEF, TEMPORAL, UNBOUND
 from dure.sim.gpu.dispatch import assign
 from dure.sim.gpu.state import Gpu
 
@@ -23,11 +23,15 @@ EPS = 1e-8
 def simulate(g: Gpu, system: int, policy: int, trace: np.ndarray) -> int:
     """Run every request to its end. Returns how many rows of `trace` were written."""
     written: int = 0
+    # Under these nobody's SMs change unless a kernel starts or ends.
+    steady = system in (RANKED, UNBOUND, CAPPED)
     while True:
         _arrive(g, system)
         _step(g, system, policy)
         _start(g)
-        assign(g)
+        if g.world[0].stale or not steady:
+            assign(g)
+            g.world[0].stale = False
         until = _next_event(g, system)
         if until == np.inf:
             return written
@@ -58,7 +62,7 @@ def _arrive(g: Gpu, system: int) -> None:
         if system == RANKED:
             ranked.admit(g, k)
         elif system == BLESS:
-            g.tenants[k].limit = 0
+            g.tenants[k].limit = bless.NEWCOMER
 
 
 @njit(cache=True)
@@ -88,6 +92,7 @@ def _start(g: Gpu) -> None:
         g.tenants[k].running = True
         g.tenants[k].left = g.kernels[g.tenants[k].first + g.tenants[k].kernel].ms
         w.seq += 1
+        w.stale = True
         g.tenants[k].seq = int(w.seq)
 
 
@@ -152,6 +157,7 @@ def _finish(g: Gpu, system: int, trace: np.ndarray, written: int) -> int:
             trace[written, 4] = g.tenants[k].held
             written += 1
         g.tenants[k].running = False
+        w.stale = True
         g.tenants[k].kernel += 1
         g.tenants[k].ready = now + g.world[0].gap
         if g.tenants[k].kernel < g.tenants[k].count:
@@ -162,6 +168,7 @@ def _finish(g: Gpu, system: int, trace: np.ndarray, written: int) -> int:
             continue
         g.latency[k, g.tenants[k].request] = now - g.tenants[k].arrived
         g.tenants[k].live = False
+        w.ranked_until = 0.0
         g.tenants[k].request += 1
         w.live -= 1
         if g.tenants[k].request < g.gap.shape[1]:

@@ -4,7 +4,8 @@ A tenant's next few kernels are always queued behind the running one, each with 
 its issue; lower ranks fill the SMs that higher ranks leave free, so SMs freed inside a squad go at once to
 the rest and there is no barrier between squads. A change of policy or rank reaches the device after those.
 The host issues one kernel at a time, that of the best rank first: when it cannot keep up, the order
-still holds. Called by the event loop; the host's time for each kernel is charged here.
+still holds. The order is made anew when a request comes or ends and a few times within a squad, not at every
+kernel, since it hardly changes in between. Called by the event loop; the host's time for each kernel is charged here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from dure.share.policies import hybrid, jct, slack_guarded, slo
 from dure.sim.gpu.baselines.codes import HYBRID, JCT, SLO
 from dure.sim.gpu.state import Gpu
 
+NOBODY = -1
+"""No tenant has room for a kernel."""
+
 
 @njit(cache=True)
 def admit(g: Gpu, k: int) -> None:
@@ -23,6 +27,7 @@ def admit(g: Gpu, k: int) -> None:
     own = g.tenants[k]
     own.issued = 0
     own.ready = np.inf
+    g.world[0].ranked_until = 0.0
 
 
 @njit(cache=True)
@@ -40,14 +45,19 @@ def advance(g: Gpu, k: int) -> None:
 def step(g: Gpu, policy: int) -> None:
     """While the host is free, issue the next kernel of the tenant that the policy ranks first."""
     w = g.world[0]
-    while w.host_free <= w.t and wants(g):
-        places = _places(g, policy)
-        best = -1
+    while w.host_free <= w.t:
+        best = NOBODY
         for k in range(g.tenants.shape[0]):
-            if _wants(g, k) and (best < 0 or places[k] < places[best]):
+            if _wants(g, k) and (best == NOBODY or g.places[k] < g.places[best]):
                 best = k
+        if best == NOBODY:
+            return
+        if w.t >= w.ranked_until:
+            _rank(g, policy)
+            w.ranked_until = w.t + w.rank_ms
+            continue
         w.host_free = w.t + w.host
-        _issue(g, best, float(places[best]), w.host_free + w.launch)
+        _issue(g, best, float(g.places[best]), w.host_free + w.launch)
 
 
 @njit(cache=True)
@@ -78,25 +88,23 @@ def _issue(g: Gpu, k: int, place: float, ready: float) -> None:
 
 
 @njit(cache=True)
-def _places(g: Gpu, policy: int) -> np.ndarray:
-    tenants = g.tenants.shape[0]
-    waiting = np.empty(tenants, np.bool_)
-    view = np.empty((5, tenants))
-    left, need, age, target, weight = view[0], view[1], view[2], view[3], view[4]
-    out = np.empty(tenants, np.int64)
-    for j in range(tenants):
-        other = g.tenants[j]
-        waiting[j] = other.live
-        need[j] = other.need
-        age[j] = g.world[0].t - other.arrived
-        target[j] = other.target
-        weight[j] = other.weight
-        left[j] = other.work
-        if other.live and other.kernel < other.count:
-            kernel = g.kernels[other.first + other.kernel]
-            left[j] -= kernel.done
-            if other.running:
-                left[j] -= kernel.ms - other.left
+def _rank(g: Gpu, policy: int) -> None:
+    """Have the policy order all tenants, in arrays that are used again and again."""
+    waiting, out = g.waiting, g.places
+    left, need, age, target, weight = g.seen[0], g.seen[1], g.seen[2], g.seen[3], g.seen[4]
+    for k in range(g.tenants.shape[0]):
+        own = g.tenants[k]
+        waiting[k] = own.live
+        need[k] = own.need
+        age[k] = g.world[0].t - own.arrived
+        target[k] = own.target
+        weight[k] = own.weight
+        left[k] = own.work
+        if own.live and own.kernel < own.count:
+            kernel = g.kernels[own.first + own.kernel]
+            left[k] -= kernel.done
+            if own.running:
+                left[k] -= kernel.ms - own.left
     if policy == JCT:
         jct.rank(waiting, left, need, age, target, weight, out)
     elif policy == SLO:
@@ -105,4 +113,3 @@ def _places(g: Gpu, policy: int) -> np.ndarray:
         hybrid.rank(waiting, left, need, age, target, weight, out)
     else:
         slack_guarded.rank(waiting, left, need, age, target, weight, out)
-    return out

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dure.sim.gpu import state
-from dure.sim.gpu.baselines import capped, codes
+from dure.sim.gpu.baselines import bless, capped, codes
 from dure.sim.gpu.device import GpuSpec
 from dure.sim.gpu.engine import simulate
 from dure.sim.gpu.profile import Profile, stretched, waved
@@ -32,12 +32,14 @@ class System(msgspec.Struct, frozen=True):
     interferes: bool = True
     squad_kernels: int = 50
     squad_mode: int = 3
-    largest_pace: bool = False
+    reading: int = bless.SMALLEST_PACE
     host_ms: float = 0.0067
     gap_ms: float = 0.0
     corun: int = 0
     slice_ms: float = 2.0
     best_effort_share: float = 0.05
+    rank_ms: float = 0.5
+    """Policies order the tenants anew after this time, and whenever a request comes or ends."""
     ahead: int = 6
     """Kernels of one tenant at the device: the running one and those queued behind it."""
 
@@ -52,8 +54,9 @@ SYSTEMS = {
         System("UNBOUND", codes.UNBOUND),
         System("REEF+", codes.REEF, gap_ms=0.008),
         System("ORION", codes.ORION),
-        System("BLESS-L", codes.BLESS, largest_pace=True),
+        System("BLESS-L", codes.BLESS, reading=bless.LARGEST_PACE),
         System("BLESS-R", codes.BLESS),
+        System("BLESS-Q", codes.BLESS, reading=bless.NEEDED_RATE),
         System("jct", codes.RANKED, policy=codes.JCT),
         System("slo", codes.RANKED, policy=codes.SLO),
         System("hybrid", codes.RANKED, policy=codes.HYBRID),
@@ -140,7 +143,11 @@ def _compile(
         phi=(2.0 * shares) ** 0.3,
         latency=np.full(times.shape, np.nan),
         order=np.zeros(len(tenants), np.int64),
+        queue=np.arange(len(tenants)),
         sides=np.zeros((2, len(tenants))),
+        waiting=np.zeros(len(tenants), np.bool_),
+        seen=np.zeros((5, len(tenants))),
+        places=np.zeros(len(tenants), np.int64),
     )
 
 
@@ -197,7 +204,8 @@ def _world(gpu: GpuSpec, system: System, closed: bool, extra: float, drag: float
     world["cap_drag"] = drag
     world["squad_max"] = system.squad_kernels
     world["squad_mode"] = system.squad_mode
-    world["largest_pace"] = system.largest_pace
+    world["reading"] = system.reading
+    world["rank_ms"] = system.rank_ms
     world["corun"] = system.corun
     world["slice_ms"] = system.slice_ms
     world["best_effort"] = system.best_effort_share

@@ -76,7 +76,7 @@ WORLD = np.dtype(
         ("cap_drag", np.float64),  # slowdown of a kernel in a capped context
         ("squad_max", np.int64),
         ("squad_mode", np.int64),
-        ("largest_pace", np.bool_),
+        ("reading", np.int64),  # of the published rule
         ("corun", np.int64),  # tenants that may hold SMs at once; 0 for all
         ("slice_ms", np.float64),
         ("best_effort", np.float64),
@@ -88,6 +88,9 @@ WORLD = np.dtype(
         ("timer", np.float64),
         ("owner", np.int64),
         ("host_free", np.float64),
+        ("rank_ms", np.float64),  # how long an order of the tenants holds
+        ("ranked_until", np.float64),
+        ("stale", np.bool_),  # a kernel has started or ended since SMs were last given out
         ("seq", np.int64),
         ("events", np.int64),
         ("squads", np.int64),
@@ -111,4 +114,8 @@ class Gpu(NamedTuple):
     phi: Any  # float64[sms + 1]: one side's factor of phi in equation 1
     latency: Any  # float64[K, R]
     order: Any  # int64[K]: scratch of the dispatcher
+    queue: Any  # int64[K]: all tenants, the running ones first and in the order in which they are served
     sides: Any  # float64[2, K]: scratch, what each holder suffers and does
+    waiting: Any  # bool[K]: scratch of the policies, who has a request inside
+    seen: Any  # float64[5, K]: scratch, work left, need, age, target and weight
+    places: Any  # int64[K]: each tenant's place in the order that holds

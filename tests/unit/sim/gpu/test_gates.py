@@ -17,12 +17,13 @@ from click.testing import CliRunner
 from dure.bench.data import data_dir, read_rows
 from dure.bench.interference import command as interference
 from dure.bench.interference import read_pairs
+from dure.bench.share import QOS
 from dure.manifest.migplan import Measured, Service, best_rates, fits, plan
 from dure.share.interference import App as InterferenceApp
 from dure.share.interference import empty_book
 from dure.sim.gpu.baselines.bless import NSP, SEMI_SP, SP
 from dure.sim.gpu.device import A100, V100
-from dure.sim.gpu.experiments import GRID, LOADS, MULTI, crowd, pair, squad_gain
+from dure.sim.gpu.experiments import GRID, LOADS, MULTI, crowd, pair, squad_gain, think_times
 from dure.sim.gpu.profile import A100_APPS, synthesise, waved
 from dure.sim.gpu.run import SYSTEMS, Tenant, iso_ms, play
 from tests.unit.sim.gpu.published import (
@@ -192,21 +193,75 @@ def test_g10_many_tenants(mix: str) -> None:
     assert latency["slack-guarded"].mean() < latency["BLESS-R"].mean()
 
 
+@functools.cache
+def uneven(pair: tuple[str, str], load: str, quota: float, system: str) -> tuple[float, float]:
+    """Mean latencies of two applications that may differ, at the quotas `quota` and the rest."""
+    profiles = [synthesise(A100_APPS[SHORT[app]], A100.sms) for app in pair]
+    quotas = (quota, 1.0 - quota)
+    tenants = [Tenant(p, q, iso_ms(p, q, A100)) for p, q in zip(profiles, quotas, strict=True)]
+    think = [think_times(p.solo_ms, load, 0, 2, requests=30)[row] for row, p in enumerate(profiles)]
+    mean = np.nanmean(play(A100, tenants, np.array(think), SYSTEMS[system]).latency_ms[:, 3:], axis=1)
+    return float(mean[0]), float(mean[1])
+
+
+def deviation_ms(system: str) -> float:
+    """Time beyond the promise, summed over both tenants, over figure 14's nine pairs and seven quota splits."""
+    late = []
+    for name in sorted({r["pair"] for r in read_rows(folder("bless-paper") / "fig14_latency_deviation.csv")}):
+        first, second = name.split("+")
+        promised = [synthesise(A100_APPS[SHORT[app]], A100.sms) for app in (first, second)]
+        for part in range(6, 13):
+            quota = part / 18
+            for load in ("A", "B"):
+                mean = uneven((first, second), load, quota, system)
+                late.append(
+                    sum(
+                        max(ms - iso_ms(profile, q, A100), 0.0)
+                        for ms, profile, q in zip(mean, promised, (quota, 1.0 - quota), strict=True)
+                    )
+                )
+    return float(np.mean(late))
+
+
 def test_g11_quotas_are_kept_better_by_squads_than_by_caps_than_by_turns() -> None:
-    deviation = {}
-    for system in ("BLESS-R", "GSLICE", "TEMPORAL", "slack-guarded"):
-        late = []
-        for app in ("ResNet50", "ResNet101", "VGG11"):
-            profile = synthesise(A100_APPS[app], A100.sms)
-            for quota in (1 / 3, 4 / 9, 1 / 2):
-                tenants = [Tenant(profile, quota), Tenant(profile, 1.0 - quota)]
-                mean = np.nanmean(play(A100, tenants, np.zeros((2, 10)) + 5.0, SYSTEMS[system]).latency_ms, axis=1)
-                promised = [iso_ms(profile, t.quota, A100) for t in tenants]
-                late.append(sum(max(m - p, 0.0) for m, p in zip(mean, promised, strict=True)))
-        deviation[system] = float(np.mean(late))
-    assert deviation["slack-guarded"] < deviation["GSLICE"] < deviation["TEMPORAL"]
-    assert deviation["slack-guarded"] < 1.0
-    assert deviation["BLESS-R"] < deviation["TEMPORAL"]
+    found = {s: deviation_ms(s) for s in ("BLESS-R", "BLESS-Q", "GSLICE", "TEMPORAL", "slack-guarded")}
+    assert found["TEMPORAL"] == pytest.approx(14.3, rel=0.15)
+    assert found["GSLICE"] == pytest.approx(2.04, rel=0.15)
+    for squads in ("BLESS-R", "BLESS-Q", "slack-guarded"):
+        assert found[squads] < 1.0 < found["GSLICE"] < found["TEMPORAL"]
+
+
+@pytest.mark.parametrize("system", ["BLESS-R", "BLESS-Q"])
+def test_squads_at_uneven_quotas_come_near_figure_12(system: str) -> None:
+    errors = []
+    for row in read_rows(folder("bless-paper") / "fig12_latency_chart.csv"):
+        if row["system"] != "BLESS":
+            continue
+        mean = uneven((row["app1"], row["app2"]), row["workload"], float(Fraction(row["app1_quota"])), system)
+        errors += [mean[i] / float(row[f"app{i + 1}_avg_latency_ms"]) - 1.0 for i in (0, 1)]
+    assert np.mean(np.abs(errors)) <= 0.12
+
+
+def qos_missed_pct(system: str) -> float:
+    cells = [pair(A100_APPS[a], load, SYSTEMS[system], s, targets=t) for a in GRID for load, t in QOS.items()
+             for s in (0, 1)]  # fmt: skip
+    return 100.0 * float(np.mean([cell.missed for cell in cells]))
+
+
+def test_tight_targets_are_missed_as_published_by_caps_and_free_sharing() -> None:
+    assert qos_missed_pct("GSLICE") == pytest.approx(50.1, abs=5.0)
+    assert qos_missed_pct("UNBOUND") == pytest.approx(38.8, abs=5.0)
+
+
+def test_tight_targets_reading_q_comes_nearest_to_the_published_misses() -> None:
+    """Published: 0.6 %. No reading of the text reproduces it; this one misses them in one model only."""
+    found = {s: qos_missed_pct(s) for s in ("BLESS-L", "BLESS-R", "BLESS-Q")}
+    assert found["BLESS-Q"] < 0.25 * found["BLESS-R"] < found["BLESS-L"]
+    others = [
+        pair(A100_APPS[a], load, SYSTEMS["BLESS-Q"], s, targets=t).p99
+        for a in GRID if a != "VGG11" for load, t in QOS.items() for s in (0, 1)
+    ]  # fmt: skip
+    assert max(others) <= 1.02
 
 
 def test_g6_the_shape_is_the_one_measured_on_another_device() -> None:

@@ -2,11 +2,14 @@
 
 A squad is formed whenever the device has drained: repeatedly the next kernel of the request chosen by pace
 = time the promise allows for its progress / time since arrival. The text of the paper can be read two ways;
-both are here. Reading R serves the smallest pace (the request furthest behind), L the largest. The squad
-then runs without caps, or with the strict split of 18 partitions whose predicted makespan is shortest (each
-partition to the member that ends last, which is exact). A strict split binds only the first half of a member's
-kernels (semi-spatial); after that it keeps first claim on its partitions and may use others that are idle. Free
-competition in that half would contradict figure 17 of the paper.
+both are here. Reading R serves the smallest pace (the request furthest behind), L the largest. Neither keeps the
+tight targets of its QoS experiment; reading Q comes nearest: whoever's work left needs the largest part of the
+time to its target goes first, and a squad ends early when a request arrives.
+
+The squad then runs without caps, or with the strict split of 18 partitions whose predicted makespan is shortest
+(each partition to the member that ends last, which is exact). A strict split binds only the first half of a
+member's kernels (semi-spatial); after that it keeps first claim on its partitions and may use others that are
+idle. Free competition in that half would contradict figure 17 of the paper.
 """
 
 from __future__ import annotations
@@ -15,6 +18,12 @@ import numpy as np
 from numba import njit
 
 from dure.sim.gpu.state import ALL, Gpu
+
+SMALLEST_PACE, LARGEST_PACE, NEEDED_RATE = range(3)
+"""Who is served next: readings R, L and Q."""
+
+NEWCOMER = -1
+"""Kernel limit of a request that no squad has considered yet."""
 
 NSP, SP, SEMI_SP, CHOOSE = range(4)
 """How a squad runs: no caps, strict split, split for the first half; or whatever is predicted shortest."""
@@ -25,6 +34,8 @@ def step(g: Gpu) -> None:
     """Form the next squad when nothing of the last one is left; lift caps at the half."""
     tenants = g.tenants.shape[0]
     waiting = False
+    if g.world[0].reading == NEEDED_RATE:
+        _cut_for_newcomers(g)
     for k in range(tenants):
         if g.tenants[k].running or (g.tenants[k].live and g.tenants[k].kernel < g.tenants[k].limit):
             _lift(g)
@@ -62,32 +73,41 @@ def issued(g: Gpu, k: int) -> float:
 
 @njit(cache=True)
 def gather(g: Gpu, chosen: np.ndarray) -> None:
-    """Pick kernels by pace until the squad is full or a request is complete."""
-    tenants = g.tenants.shape[0]
-    parts = g.tau.shape[1]
+    """Pick kernels of the most urgent until the squad is full or a request is complete."""
     spent = 0.0
     for _ in range(int(g.world[0].squad_max)):
         best = -1
-        best_pace = 0.0
-        for k in range(tenants):
+        most = 0.0
+        for k in range(g.tenants.shape[0]):
             if not g.tenants[k].live:
                 continue
-            at = g.tenants[k].kernel + chosen[k]
-            share = min(max(round(g.tenants[k].quota * parts), 1), parts) - 1
-            tau = g.tau[g.tenants[k].first + at - 1, share] if at > 0 else 0.0
-            if g.tenants[k].target > 0.0:
-                tau *= g.tenants[k].target / g.tau[g.tenants[k].first + g.tenants[k].count - 1, share]
-            pace = tau / (g.world[0].t - g.tenants[k].arrived + spent + 1e-6)
-            if g.world[0].largest_pace > 0:
-                pace = -pace
-            if best < 0 or pace < best_pace:
+            urgency = _urgency(g, k, chosen[k], g.world[0].t - g.tenants[k].arrived + spent)
+            if best < 0 or urgency > most:
                 best = k
-                best_pace = pace
+                most = urgency
         kernel = g.tenants[best].first + g.tenants[best].kernel + chosen[best]
         chosen[best] += 1
         spent += g.kernels[kernel].ms
         if g.tenants[best].kernel + chosen[best] == g.tenants[best].count:
             return
+
+
+@njit(cache=True)
+def _urgency(g: Gpu, k: int, chosen: int, elapsed: float) -> float:
+    """How much a request should be the next served, when this many of its kernels are in the squad already."""
+    own = g.tenants[k]
+    parts = g.tau.shape[1]
+    at = own.kernel + chosen
+    if g.world[0].reading == NEEDED_RATE:
+        whole = g.tau[own.first + own.count - 1, parts - 1]
+        done = g.tau[own.first + at - 1, parts - 1] if at > 0 else 0.0
+        return float((whole - done) / max(own.target - elapsed, 1e-3))
+    share = min(max(round(own.quota * parts), 1), parts) - 1
+    tau = g.tau[own.first + at - 1, share] if at > 0 else 0.0
+    if own.target > 0.0:
+        tau *= own.target / g.tau[own.first + own.count - 1, share]
+    pace = tau / (elapsed + 1e-6)
+    return float(pace if g.world[0].reading == LARGEST_PACE else -pace)
 
 
 @njit(cache=True)
@@ -171,3 +191,17 @@ def _lift(g: Gpu) -> None:
             g.tenants[k].half = ALL
             g.tenants[k].cap = g.world[0].sms
             g.tenants[k].ready = g.world[0].t + g.world[0].context
+
+
+@njit(cache=True)
+def _cut_for_newcomers(g: Gpu) -> None:
+    """End the squad with the kernels that run now, if somebody came whom it did not consider."""
+    for k in range(g.tenants.shape[0]):
+        if g.tenants[k].live and g.tenants[k].limit == NEWCOMER:
+            break
+    else:
+        return
+    for k in range(g.tenants.shape[0]):
+        own = g.tenants[k]
+        if own.live and own.limit > own.kernel:
+            own.limit = own.kernel + own.running
