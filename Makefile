@@ -134,8 +134,9 @@ image-try: dist ## the same without a registry (buildah, debootstrap, root), for
 audit-deps: $(VENV)/.dev ## ask the advisory service for known holes in the locked dependencies; fails where it cannot be asked
 	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements/run.txt -r requirements/dev.txt
 
-audit-newest: $(VENV)/.dev ## the same from the registry's page of each package, which knows about newest releases only; names the others
-	$(BIN)/python -m deploy.advisories requirements/run.txt requirements/dev.txt
+audit-newest: $(VENV)/.dev ## the same from the registry's page of each package, which knows newest releases only; REGISTRY=address of its JSON pages
+	@test -n "$(REGISTRY)" || { echo "Which registry? Try: make audit-newest REGISTRY=https://HOST/pypi, where https://HOST/pypi/NAME/json is the page of a package" >&2; exit 2; }
+	$(BIN)/python -m deploy.advisories --registry $(REGISTRY) requirements/run.txt requirements/dev.txt
 
 clean: ## remove the virtual environment and caches of this checkout
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist

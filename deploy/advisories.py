@@ -15,10 +15,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-REGISTRY = "https://pypi.org/pypi"
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9_.-]*)==([^\s;\\]+)", re.MULTILINE)
 _AT_ONCE = 4
 _PATIENCE_S = 60.0
@@ -49,9 +49,9 @@ def judge(name: str, locked: str, page: Page) -> Verdict:
     return Verdict(name, locked, newest, tuple(str(one["id"]) for one in told))
 
 
-def fetch(path: str) -> Mapping[str, Any] | None:
+def fetch(registry: str, path: str) -> Mapping[str, Any] | None:
     try:
-        with urllib.request.urlopen(f"{REGISTRY}/{path}", timeout=_PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"{registry.rstrip('/')}/{path}", timeout=_PATIENCE_S) as answer:
             found: Mapping[str, Any] = json.load(answer)
             return found
     except urllib.error.HTTPError as error:
@@ -63,9 +63,12 @@ def fetch(path: str) -> Mapping[str, Any] | None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, help="locked requirements")
-    locked = pinned(path.read_text("utf-8") for path in parser.parse_args().files)
+    parser.add_argument("--registry", required=True, help="address below which NAME/json is the page of a package")
+    asked = parser.parse_args()
+    locked = pinned(path.read_text("utf-8") for path in asked.files)
+    page = partial(fetch, asked.registry)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        verdicts = list(pool.map(lambda each: judge(each[0], each[1], fetch), locked))
+        verdicts = list(pool.map(lambda each: judge(each[0], each[1], page), locked))
     unknown = [one for one in verdicts if one.holes is None]
     holed = [one for one in verdicts if one.holes]
     for one in holed:

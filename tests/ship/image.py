@@ -19,7 +19,6 @@ FOLDER = ROOT / "build" / "image"
 ARCHIVE = FOLDER / "dure.tar"
 NAME = f"localhost/dure:{dure.__version__}"
 BASE = "localhost/python:3.11-slim"
-MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "python3,python3-venv,python-is-python3,ca-certificates"
 TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -46,9 +45,7 @@ def main() -> None:
 
 def _make_base(rootfs: Path) -> None:
     shutil.rmtree(rootfs, ignore_errors=True)
-    subprocess.run(
-        ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(rootfs), MIRROR], check=True
-    )
+    subprocess.run(["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(rootfs)], check=True)
     # Packages may come through a mirror that this machine trusts.
     shutil.copy(TRUSTED, rootfs / TRUSTED.relative_to("/"))
     container = _buildah("from", "scratch").strip()
