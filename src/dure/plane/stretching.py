@@ -129,10 +129,7 @@ def _wanted(drafts: Sequence[Draft], rooms: dict[Where, PoolRoom], lent: dict[Wh
     left = {where: max(0, sum(rooms[where].free)) + more for where, more in lent.items() if where in rooms}
     names = {rooms[where].where: where for where in left}
     wanted: dict[Where, int] = {}
-    waiting = [draft for draft in drafts if draft.status.phase.waits]
-    for draft in sorted(
-        waiting, key=lambda one: (-one.before.spec.priority, one.status.submitted_s, one.before.name)
-    ):
+    for draft in sorted((draft for draft in drafts if draft.status.phase.waits), key=_urgency):
         spec = draft.before.spec
         need = -(-spec.demand.device_milli * spec.size // WHOLE_MILLI)
         here = (names[one.where] for one in draft.status.held if one.reason in _ROOM and one.where in names)
