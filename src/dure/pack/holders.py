@@ -42,7 +42,7 @@ class Holders:
         self._free.append(row)
 
     def ask(self, row: int) -> Ask:
-        return self.kinds[self.kind[row]]
+        return self.kinds[int(self.kind[row])]
 
     def seat(self, row: int) -> Seat:
         taken = self.devices[row, : self.ask(row).pieces]

@@ -24,7 +24,7 @@ from dure.pack.worth import MICRO
 
 # Prices are exact but for the seat elsewhere, which may be the one just freed: a few trials find one that holds.
 _TRIALS = 40
-_CHAINS = 12
+_CHAINS = 48
 # Devices that each move has to bring, less what the others lose by it.
 NET = 0.75
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,7 +24,7 @@ PODS = [
 
 def test_every_policy_is_measured_over_time_and_only_ours_with_moves_moves() -> None:
     policies = ("dure", "dure+moves", "firstfit", "bestfit", "fgd")
-    rows = timed_result({"list": PODS}, NODES, ",".join(policies), [1], mig=False).rows
+    rows: Sequence[Mapping[str, Any]] = timed_result({"list": PODS}, NODES, ",".join(policies), [1], mig=False).rows
     assert tuple(row["policy"] for row in rows) == policies
     for row in rows:
         assert 0 < row["alloc_pct"] <= 100
