@@ -20,7 +20,7 @@ from dure.bench.place_summary import IN_TIME, figures, summary, told
 from dure.bench.place_world import PLACES, World, fleet_of, jobs_of, slots_of
 from dure.bench.progress import Journal
 from dure.bench.regions import regions
-from dure.bench.replay import SLOTS_PER_HOUR, WAIT_CHARGE_PER_DAY, Jobs, Outcome, jointly
+from dure.bench.replay import SLOTS_PER_HOUR, Jobs, Outcome, jointly
 from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.files.params import FiniteRange
 
@@ -65,7 +65,7 @@ def command(
         for slack in slacks or ("1.5x",)
         for seed in parse_seeds(seed_text)
     ]
-    kept = Journal(resume, Cells, f"place {iterations} {WAIT_CHARGE_PER_DAY}")
+    kept = Journal(resume, Cells, f"place {iterations}")
     rows: list[Row] = []
     for number, world in enumerate(worlds, 1):
         key = f"{world.kind} {world.seed} {world.jobs}"
