@@ -14,13 +14,13 @@ import click
 import msgspec
 
 from dure.bench.gap import seeds as parse_seeds
-from dure.bench.place_floor import bounds
+from dure.bench.place_floor import bounds, in_time
 from dure.bench.place_rules import CHEAPEST, FIXED, rules
-from dure.bench.place_summary import figures, summary, told
+from dure.bench.place_summary import IN_TIME, figures, summary, told
 from dure.bench.place_world import PLACES, World, fleet_of, jobs_of, slots_of
 from dure.bench.progress import Journal
 from dure.bench.regions import regions
-from dure.bench.replay import SLOTS_PER_HOUR, WAIT_CHARGE_PER_DAY, Jobs, Outcome, jointly
+from dure.bench.replay import SLOTS_PER_HOUR, Jobs, Outcome, jointly
 from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.files.params import FiniteRange
 
@@ -65,7 +65,7 @@ def command(
         for slack in slacks or ("1.5x",)
         for seed in parse_seeds(seed_text)
     ]
-    kept = Journal(resume, Cells, f"place {iterations} {WAIT_CHARGE_PER_DAY}")
+    kept = Journal(resume, Cells, f"place {iterations}")
     rows: list[Row] = []
     for number, world in enumerate(worlds, 1):
         key = f"{world.kind} {world.seed} {world.jobs}"
@@ -95,6 +95,9 @@ def cells(world: World, iterations: int) -> list[dict[str, Cell]]:
 
     front(at, 1.01 * known[CHEAPEST].money)
     rows += [_row(world, "ours", usd_per_t, ours[usd_per_t], work, fixed) for usd_per_t in sorted(ours)]
+    if ours[0].missed:
+        served = in_time(work, fleet, ours[0])
+        rows.append({**_labels(world, IN_TIME, 0), "money": served.money, "money_ratio": served.money / served.floor})
     for bound in bounds(work, fleet, [*known.values(), *ours.values()]):
         ratio = bound.value / fixed.money
         rows.append({**_labels(world, "floor", bound.usd_per_t), "money": bound.value, "money_ratio": ratio})

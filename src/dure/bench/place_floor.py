@@ -2,7 +2,8 @@
 
 For a weight w (money per gram) the Lagrangian bound B(w) says money + w x grams >= B(w) for every plan, the
 clairvoyant one included. All bounds together fence in the front: at money m no plan emits less than the largest
-(B(w) - m) / w. Called by `bench place`; read back from its rows by the summary and the plot.
+(B(w) - m) / w. A plan that is late somewhere is held against a floor of the jobs that it serves in time. Called by
+`bench place`; read back from its rows by the summary and the plot.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import msgspec
 import numpy as np
 
 from dure.bench.demand import assembled, running_sum
-from dure.bench.replay import Fleet, Jobs, Outcome
+from dure.bench.replay import Fleet, Jobs, Outcome, outcome
+from dure.place.instance import Floats, Longs
 from dure.place.prices import congestion_prices
 from dure.place.solver import Ascent
 
@@ -30,19 +32,38 @@ class Bound(msgspec.Struct, frozen=True):
     value: float
 
 
+class InTime(msgspec.Struct, frozen=True):
+    """What a plan pays for the jobs it serves in time, and less than which no plan that does so can pay for them."""
+
+    money: float
+    floor: float
+
+
+def in_time(work: Jobs, fleet: Fleet, plan: Outcome) -> InTime:
+    """The floor where bursts make every plan late: for those alone that `plan` serves in time, all room theirs."""
+    kept = np.flatnonzero(plan.start <= work.latest)
+    served = Jobs(work.arrival[kept], work.length[kept], work.width[kept], work.latest[kept])
+    money = outcome(served, fleet, plan.region[kept], plan.start[kept]).money
+    slack = np.maximum(0, served.latest - served.arrival)
+    return InTime(money, _bound(served, slack, fleet, fleet.price, money))
+
+
 def bounds(work: Jobs, fleet: Fleet, known: Sequence[Outcome]) -> list[Bound]:
     """One proven bound per weight; `known` plans only make the ascent quicker."""
     slack = np.maximum(0, work.latest - work.arrival)
-    capacity = np.full((*fleet.price.shape, 1), fleet.devices, np.int32)
     found = []
     for usd_per_t in WEIGHTS:
         weight = usd_per_t / GRAMS_PER_T
-        both = fleet.price + weight * fleet.grams
-        hold = (20.0 * float(both.max()) * work.width * work.length).astype(np.float64)
-        inst = assembled(work.arrival, work.length, work.width, slack, running_sum(both), capacity, hold)
         upper = min(one.money + weight * one.grams for one in known)
-        found.append(Bound(usd_per_t, congestion_prices(inst, upper, STEPS).bound))
+        found.append(Bound(usd_per_t, _bound(work, slack, fleet, fleet.price + weight * fleet.grams, upper)))
     return found
+
+
+def _bound(work: Jobs, slack: Longs, fleet: Fleet, price: Floats, upper: float) -> float:
+    capacity = np.full((*price.shape, 1), fleet.devices, np.int32)
+    hold = (20.0 * float(price.max()) * work.width * work.length).astype(np.float64)
+    inst = assembled(work.arrival, work.length, work.width, slack, running_sum(price), capacity, hold)
+    return congestion_prices(inst, upper, STEPS).bound
 
 
 def least_grams(found: Sequence[Bound], money: float) -> float:

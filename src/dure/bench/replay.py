@@ -10,11 +10,10 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numba import njit
 
 from dure.bench.demand import assembled, running_sum
-from dure.place.instance import START, Floats, Ints, Longs
+from dure.place.instance import Floats, Ints, Longs
 from dure.place.ruin import improve
 from dure.place.solver import Search
 
@@ -23,10 +22,6 @@ REPLAN_EVERY = SLOTS_PER_HOUR
 HOLD_FACTOR = 20.0
 # A job that would come late is worth this many times the usual search for room among those who wait.
 RESCUE = 15
-# What a day of waiting has to save, as a share of the cost: room that is free now is lost when nobody takes it, while
-# a cheap slot to come is taken by those who have yet to arrive. Chosen on four worlds (see docs/benchmarks/place.md).
-WAIT_CHARGE_PER_DAY = 0.02
-WAIT_CHARGE = WAIT_CHARGE_PER_DAY / (24 * SLOTS_PER_HOUR)
 
 
 class Jobs(msgspec.Struct, frozen=True):
@@ -116,9 +111,8 @@ class _Planner:
     def _insert(self, j: int, slot: int) -> bool:
         jobs = self.jobs
         region, start = _cheapest(
-            self.free, self.running, slot, int(jobs.latest[j]), int(jobs.length[j]), int(jobs.width[j]),
-            WAIT_CHARGE,
-        )  # fmt: skip
+            self.free, self.running, slot, int(jobs.latest[j]), int(jobs.length[j]), int(jobs.width[j])
+        )
         if region < 0:
             return False
         self._book(j, region, start)
@@ -160,7 +154,6 @@ class _Planner:
         capacity = np.ascontiguousarray(self.free[:, slot : slot + last, None])
         hold = (HOLD_FACTOR * self.dearest * width * length).astype(np.float64)
         inst = assembled(np.zeros_like(slack), length, width, slack, running - running[:, :1], capacity, hold)
-        inst = replace(inst, cost=inst.cost * (1.0 + WAIT_CHARGE * inst.option[:, START]))
         begin = np.full(len(moving), -1, np.int64)
         for at, j in enumerate(moving):
             if self.start[j] >= 0:
@@ -205,12 +198,12 @@ def _earliest_all(free, slot, length, width):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _cheapest(free, running, slot, latest, length, width, charge):  # type: ignore[no-untyped-def]
+def _cheapest(free, running, slot, latest, length, width):  # type: ignore[no-untyped-def]
     best, at_region, at_start = np.inf, -1, -1
     for region in range(free.shape[0]):
         start = _earliest(free, region, slot, length, width)
         while start <= latest:
-            cost = (running[region, start + length] - running[region, start]) * (1.0 + charge * (start - slot))
+            cost = running[region, start + length] - running[region, start]
             if cost < best - 1e-12:
                 best, at_region, at_start = cost, region, start
             start = _earliest(free, region, start + 1, length, width)
@@ -221,7 +214,7 @@ def _cheapest(free, running, slot, latest, length, width, charge):  # type: igno
 def _shifted(free, running, arrival, length, width, latest):  # type: ignore[no-untyped-def]
     region, start = np.zeros(len(arrival), np.int64), np.zeros(len(arrival), np.int64)
     for j in range(len(arrival)):
-        region[j], start[j] = _cheapest(free, running, arrival[j], latest[j], length[j], width[j], 0.0)
+        region[j], start[j] = _cheapest(free, running, arrival[j], latest[j], length[j], width[j])
         if region[j] < 0:
             region[j], start[j] = 0, _earliest(free, 0, arrival[j], length[j], width[j])
         for at in range(start[j], start[j] + length[j]):

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from dure.bench import gap, place
 from dure.bench.data import data_dir
 from dure.bench.demand import Shape, gap_instance
-from dure.bench.place_floor import Bound, least_grams
+from dure.bench.place_floor import Bound, in_time, least_grams
 from dure.bench.place_summary import summary
 from dure.bench.place_world import World
-from dure.bench.replay import Fleet, Jobs, by_rule, jointly
+from dure.bench.replay import Fleet, Jobs, by_rule, jointly, outcome
 from dure.bench.result import Row
 from dure.model.errors import InvalidInput
 from dure.place.instance import broken
@@ -145,6 +145,25 @@ def test_the_front_is_asked_for_more_closely_around_the_limit() -> None:
     place.front(paid, limit=110.0)
     near = [usd for usd in asked if usd not in place.CARBON_USD_PER_T]
     assert min(abs(usd - 1000) for usd in near) < 50
+
+
+def test_a_plan_that_is_late_somewhere_is_held_against_the_floor_of_those_it_serves_in_time() -> None:
+    jobs = Jobs(np.zeros(3, np.int64), np.full(3, 2), np.ones(3, np.int64), np.array([0, 0, 4]))
+    price = np.array([[1.0] * 20, [3.0] * 20])
+    plan = outcome(jobs, Fleet(price, np.ones_like(price), 1), np.array([0, 0, 1]), np.array([0, 2, 0]))
+    assert plan.missed == 1
+    found = in_time(jobs, Fleet(price, np.ones_like(price), 1), plan)
+    # The first pays 2 and the last 6; without the one that is late both fit into the cheap region.
+    assert found.money == pytest.approx(8.0)
+    assert found.floor == pytest.approx(4.0)
+
+
+def test_the_summary_takes_the_floor_of_those_in_time_where_there_is_one() -> None:
+    rows = [point("fixed-order", 100, 100), point("lowest-price", 80, 90), point("ours", 79, 91, 1.0),
+            point("floor", 75, 0), point("floor", 80, 0, usd_per_t=100)]  # fmt: skip
+    late = {**point("in-time", 70, 0), "money_ratio": 1.04}
+    assert summary([*rows, late])["cells"][0]["above_floor_pct"] == 4.0
+    assert summary(rows)["cells"][0]["above_floor_pct"] == pytest.approx(5.33)
 
 
 def point(policy: str, money: float, co2_kg: float, missed_pct: float = 0.0, usd_per_t: int = 0) -> Row:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dure.model.cluster import ClusterInfo
 from dure.model.decision import Decision, Hold, Place
+from dure.model.demand import Demand
 from dure.model.errors import InvalidInput
 from dure.model.policy import Policy, Verb
 from dure.model.reason import Reason
@@ -337,6 +338,29 @@ def test_budgets_quota_and_room_hold_and_gangs_are_whole(world: Snapshot) -> Non
                    for one in placed if one.placement.cluster == name) <= 4  # fmt: skip
     assert all(one.placement.replicas == specs[one.workload].gang for one in placed)
     assert all(one.verdicts for one in decisions if isinstance(one, Hold))
+
+
+ROOMS = st.lists(st.integers(0, 4), min_size=2, max_size=2).map(lambda free: tuple(sorted(free, reverse=True)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROOMS, ROOMS, st.integers(100, 900), st.sampled_from(Isolation))
+def test_who_needs_nodes_of_its_own_is_never_put_beside_another(
+    here: tuple[int, ...], there: tuple[int, ...], milli: int, tier: Isolation
+) -> None:
+    rooms = {"a": here, "b": there}
+    pools = tuple(
+        msgspec.structs.replace(pool(name, nodes=2), free_whole=free, free_milli=1000 * sum(free))
+        for name, free in rooms.items()
+    )
+    share = record(training(classes=BIG_ONLY), demand=Demand(compute_milli=milli, memory_mib=1024), tenant="search")
+    decision = only(place(snapshot((share,), pools=pools, tenants=(Tenant("search", isolation=tier),))))
+    if isinstance(decision, Place):
+        assert not tier.walls_nodes or 4 in rooms[decision.placement.cluster]
+    elif tier.walls_nodes and 4 not in here + there:
+        assert Reason.ISOLATION_TIER in reasons(decision)
+    if 4 in here + there:
+        assert isinstance(decision, Place)
 
 
 @settings(max_examples=25, deadline=None)
