@@ -26,7 +26,7 @@ from dure.device.pace import Pace
 from dure.device.record import Record, Span, SquadRun
 from dure.device.request import Request, Running
 from dure.device.tuning import Spoken, Tuner
-from dure.model.errors import Conflict, DureError, NotAllowed, NotFound, Temporary
+from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Temporary
 from dure.share.interference import App
 from dure.share.promise import Answered
 from dure.share.squad import Member, SquadSettings, Waiting, form
@@ -358,7 +358,10 @@ class Executor:
             self._done(name, message)
         elif message[0] == "failed":
             self._forget_run(name)
-            self._fail_head(name, message[2])
+            self._fail_head(name, Temporary(message[2], remedy="The tenant's process goes on; try again."))
+        elif message[0] == "refused":
+            self._forget_run(name)
+            self._refuse_head(name, InvalidInput(message[2], where=f"tenant {name}"))
         elif message[0] == "broken":
             self._broken(name, message[1])
         else:
@@ -432,6 +435,12 @@ class Executor:
         if request is not None:
             self.record.add_answer(name, Answered(self.now_ms(), self.now_ms() - request.at_ms, ok=False))
             _fail(request, why)
+
+    def _refuse_head(self, name: str, why: InvalidInput) -> None:
+        """The caller's mistake: it does not count against the tenant's promise."""
+        with self._lock:
+            request = self._queues[name].popleft()
+        _fail(request, why)
 
     def _fail_all(self, name: str, why: DureError) -> None:
         self._loading.pop(name, None)

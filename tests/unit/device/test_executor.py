@@ -108,14 +108,6 @@ def test_an_unknown_tenant_is_not_found(daemon: Executor) -> None:
         daemon.submit("nobody", {})
 
 
-def test_wrong_inputs_fail_that_request_only(daemon: Executor, models: dict[str, Path]) -> None:
-    wrong = daemon.submit("transformer", {"input": np.zeros((1, 2, 3), np.float32)})
-    with pytest.raises(Temporary):
-        wrong.result(PATIENCE_S)
-    right = sample_input(onnx.load(str(models["transformer"])))
-    assert daemon.submit("transformer", right).result(PATIENCE_S)
-
-
 def test_the_timeline_shows_every_segment_once(daemon: Executor, models: dict[str, Path]) -> None:
     given = sample_input(onnx.load(str(models["recommender"])))
     daemon.submit("recommender", given).result(PATIENCE_S)
@@ -184,6 +176,21 @@ def test_a_tenant_that_crashes_or_hangs_is_started_again(how: signal.Signals, mo
         assert executor.starts("good") == 1
     finally:
         executor.close()
+
+
+def test_inputs_that_do_not_fit_are_the_callers_mistake(daemon: Executor, models: dict[str, Path]) -> None:
+    given = sample_input(onnx.load(str(models["convolution"])))
+    answered = len(daemon.record.answers("convolution", 0.0))
+    for wrong, said in (
+        ({}, "missing input"),
+        (given | {"more": given["input"]}, "unknown more"),
+        ({"input": given["input"][:, :2]}, "do not fit"),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            daemon.submit("convolution", wrong).result(PATIENCE_S)
+    assert len(daemon.record.answers("convolution", 0.0)) == answered
+    assert daemon.submit("convolution", given).result(PATIENCE_S)
+    assert daemon.starts("convolution") == 1
 
 
 def test_closing_fails_what_still_waits(models: dict[str, Path]) -> None:

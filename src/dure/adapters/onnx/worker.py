@@ -12,6 +12,7 @@ import ctypes
 import resource
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,21 @@ def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int)
         except (EOFError, OSError):
             return
         before_ms = _kept_waiting_ms()
-        answer = runner.answer(message)
+        wrong = misfit(runner.names, message[2])
+        answer = ("refused", message[1], wrong) if wrong else runner.answer(message)
         pipe.send((*answer, _kept_waiting_ms() - before_ms) if answer[0] == "done" else answer)
+
+
+def misfit(wanted: Sequence[str], inputs: Mapping[str, Any] | None) -> str | None:
+    """What is wrong with the names of a request's inputs; they come with its first piece only."""
+    if inputs is None:
+        return None
+    missing = [name for name in wanted if name not in inputs]
+    unknown = sorted(set(inputs) - set(wanted))
+    if not missing and not unknown:
+        return None
+    found = [f"{word} {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
+    return f"inputs do not fit the model: {'; '.join(found)}; it takes {', '.join(wanted)}"
 
 
 def _end_with_parent() -> None:
@@ -87,6 +101,12 @@ class Runner:
     def segments(self) -> tuple[Segment, ...]:
         return self._segments
 
+    @property
+    def names(self) -> list[str]:
+        """What a request has to bring."""
+        weights = {w.name for w in self._model.graph.initializer}
+        return [value.name for value in self._model.graph.input if value.name not in weights]
+
     def sessions(self, threads: int) -> list[Any]:
         if threads not in self._sessions:
             self._sessions[threads] = [_session(segment.model, threads) for segment in self._segments]
@@ -94,8 +114,8 @@ class Runner:
 
     def profile(self, threads: int) -> list[float]:
         """Milliseconds of each segment alone with so many threads: the least of three runs on zeros."""
-        names = {w.name for w in self._model.graph.initializer}
-        given = {value.name: _zeros(value) for value in self._model.graph.input if value.name not in names}
+        wanted = set(self.names)
+        given = {value.name: _zeros(value) for value in self._model.graph.input if value.name in wanted}
         times = []
         for _ in range(3):
             tensors: dict[str, Any] = dict(given)
@@ -119,6 +139,9 @@ class Runner:
             return ("done", request, last, spent, outputs)
         except Exception as error:
             self._open.pop(request, None)
+            # The runtime's word for a tensor of another shape or type than the model takes.
+            if first == 0 and type(error).__name__ == "InvalidArgument":
+                return ("refused", request, f"inputs do not fit the model: {error}")
             return ("failed", request, f"{type(error).__name__}: {error}")
 
     def run_one(self, tensors: dict[str, Any], index: int, threads: int) -> float:

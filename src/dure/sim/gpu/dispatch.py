@@ -17,15 +17,21 @@ from dure.sim.gpu.state import Gpu
 @njit(cache=True)
 def assign(g: Gpu) -> None:
     """Give out SMs and set every tenant's rate (1 = alone on the whole device)."""
+    tenants = g.tenants.shape[0]
     order = g.order
-    running = _sort(g)
+    running = 0
     claimed = 0
-    for at in range(g.tenants.shape[0]):
-        own = g.tenants[g.queue[at]]
+    for k in range(tenants):
+        own = g.tenants[k]
         own.held = 0
         own.rate = 0.0
-        if at < running:
-            order[at] = g.queue[at]
+        if own.running:
+            at = running
+            while at > 0 and _before(g, k, order[at - 1]):
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = k
+            running += 1
             claimed += own.claim
     free = g.world[0].sms
     if claimed > 0:
@@ -52,23 +58,6 @@ def assign(g: Gpu) -> None:
             own.rate = speed(g, g.kernels[own.first + own.kernel].sms, own.held, own.cap)
     if holders > 1:
         _slow_down(g, running)
-
-
-@njit(cache=True)
-def _sort(g: Gpu) -> int:
-    """Bring the running kernels to the front, in the order in which they are served; from one event to the next
-    hardly anybody moves. Returns how many run."""
-    queue = g.queue
-    running = 0
-    for at in range(queue.shape[0]):
-        k = queue[at]
-        running += g.tenants[k].running
-        to = at
-        while to > 0 and _before(g, k, queue[to - 1]):
-            queue[to] = queue[to - 1]
-            to -= 1
-        queue[to] = k
-    return running
 
 
 @njit(cache=True)
@@ -128,8 +117,6 @@ def _loose(g: Gpu, k: int) -> bool:
 
 @njit(cache=True)
 def _before(g: Gpu, a: int, b: int) -> bool:
-    if not g.tenants[a].running or not g.tenants[b].running:
-        return bool(g.tenants[a].running and not g.tenants[b].running)
     if g.tenants[a].rank != g.tenants[b].rank:
         return bool(g.tenants[a].rank < g.tenants[b].rank)
     return bool(g.tenants[a].seq < g.tenants[b].seq)

@@ -143,7 +143,6 @@ def _compile(
         phi=(2.0 * shares) ** 0.3,
         latency=np.full(times.shape, np.nan),
         order=np.zeros(len(tenants), np.int64),
-        queue=np.arange(len(tenants)),
         sides=np.zeros((2, len(tenants))),
         waiting=np.zeros(len(tenants), np.bool_),
         seen=np.zeros((5, len(tenants))),

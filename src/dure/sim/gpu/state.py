@@ -114,7 +114,6 @@ class Gpu(NamedTuple):
     phi: Any  # float64[sms + 1]: one side's factor of phi in equation 1
     latency: Any  # float64[K, R]
     order: Any  # int64[K]: scratch of the dispatcher
-    queue: Any  # int64[K]: all tenants, the running ones first and in the order in which they are served
     sides: Any  # float64[2, K]: scratch, what each holder suffers and does
     waiting: Any  # bool[K]: scratch of the policies, who has a request inside
     seen: Any  # float64[5, K]: scratch, work left, need, age, target and weight
