@@ -2,7 +2,8 @@
 
 Called by `dure scale tune`. Plays the recording with the cautious thresholds (80/20) while it records every signal,
 ranks the signals by how well they follow load, plays the best ones over their thresholds and Dure's policy over its
-loads, and keeps the cheapest setting that stays within the allowed misses.
+margins with the load that a replica was found to carry, and keeps the cheapest setting that stays within the allowed
+misses.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from dure.scale.presets import CAUTIOUS
 from dure.scale.serving import ServingSettings
 from dure.scale.signals import Fit, fitting
+from dure.sim.serving.profile import capacity, early
 from dure.sim.serving.run import play
 from dure.sim.serving.scalers import DureScaler, HpaScaler, KedaScaler, Scaler
 from dure.sim.serving.service import Engine, Outcome, Promise, Reading, Requests
@@ -85,9 +87,10 @@ def tune(requests: Requests, boot_s: float, allowed: float, engine: Engine, prom
             averaged = signal in ("utilization", "cache")
             scaler: Scaler = HpaScaler(signal, setting, most) if averaged else KedaScaler(signal, setting, most)
             trials.append(trial("hpa" if averaged else "keda", signal, setting, scaler))
-    for load in (0.35, 0.45, 0.6, 0.8, 1.0, 1.2):
-        settings = ServingSettings(boot_s, load=load, max_replicas=most)
-        trials.append(trial("dure", "work", load, DureScaler(settings, engine, 200.0)))
+    load = capacity(early(requests, warm_up_s), engine, promise)
+    for safety in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0):
+        settings = ServingSettings(boot_s, load=load, safety=safety, max_replicas=most)
+        trials.append(trial("dure", "work", safety, DureScaler(settings, engine, 200.0)))
     good = [found for found in trials if found.miss_rate <= allowed]
     proposal = min(good, key=lambda found: (found.gpu_hours, found.policy, found.setting), default=None)
     return Advice(fits, tuple(trials), start, proposal)
