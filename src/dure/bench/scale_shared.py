@@ -31,7 +31,8 @@ def play_shared(scenario: str, seed: int, hours: float | None, cell: BenchCell) 
     """Two conversation services of other hours of the day and a code service.
 
     Alone each keeps the margin of a forecast over a whole boot as replicas; together each keeps that of a forecast
-    over a warm start, and what demand may do while a machine boots is the pool's, whose size follows from their errors.
+    over a warm start, and what demand may do while a machine boots is the pool's, whose size follows from their
+    errors.
     """
     boot_s = parse(scenario)[1]
     streams, loads = _streams(seed, hours), _loads(seed, hours)
