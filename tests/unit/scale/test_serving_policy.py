@@ -129,13 +129,19 @@ def test_same_input_gives_the_same_wishes() -> None:
 
 def test_a_signal_that_saturates_early_is_called_useless() -> None:
     load = np.linspace(0.05, 1.0, 200)
-    fits = {
-        fit.signal: fit
-        for fit in fitting(load, {"utilization": 1 - np.exp(-load * 12), "cache": load**1.5, "clock": np.ones(200)})
-    }
+    recorded = {"utilization": 1 - np.exp(-load * 12), "cache": load**1.5, "clock": np.ones(200)}
+    fits = {fit.signal: fit for fit in fitting(load, recorded, 1.0)}
     assert fits["utilization"].verdict == "saturates below half load"
     assert fits["cache"].verdict == "follows load"
     assert fits["clock"].verdict == "does not move"
+
+
+def test_what_a_signal_does_under_overload_does_not_count() -> None:
+    load = np.linspace(0.05, 2.0, 400)
+    recorded = {"utilization": np.minimum(load / 0.6, 1.0), "waiting": np.maximum(load - 0.6, 0.0) * 100.0}
+    first, second = fitting(load, recorded, 0.55)
+    assert (first.signal, first.verdict) == ("utilization", "follows load")
+    assert (second.signal, second.verdict) == ("waiting", "does not move")
 
 
 @pytest.mark.parametrize("name", sorted(SIGNALS))

@@ -50,14 +50,14 @@ class Advice(msgspec.Struct, frozen=True):
 class _Recorder:
     """A scaler that also writes down what every signal said."""
 
-    def __init__(self, inner: Scaler, engine: Engine) -> None:
-        self.inner, self.engine = inner, engine
+    def __init__(self, inner: Scaler, engine: Engine, mean_output: float) -> None:
+        self.inner, self.engine, self.mean_output = inner, engine, mean_output
         self.load: list[float] = []
         self.rows: dict[str, list[float]] = {name: [] for name in (*CANDIDATES, "waiting")}
 
     def decide(self, reading: Reading) -> int:
         if reading.ready:
-            each = self.engine.decode_s * 200.0 + self.engine.request_s
+            each = self.engine.decode_s * self.mean_output + self.engine.request_s
             work = self.engine.prefill_s * reading.arrived_context + each * reading.arrivals
             self.load.append(work / reading.interval_s / reading.ready)
             self.rows["utilization"].append(reading.utilization)
@@ -77,9 +77,10 @@ def tune(requests: Requests, boot_s: float, allowed: float, engine: Engine, prom
         return Trial(policy, signal, setting, outcome.miss_rate, outcome.gpu_hours)
 
     cautious = HpaScaler("utilization", CAUTIOUS.up_at / 100.0, most, CAUTIOUS.window_s, CAUTIOUS.down_at / 100.0)
-    recorder = _Recorder(cautious, engine)
+    load = capacity(early(requests, warm_up_s), engine, promise)
+    recorder = _Recorder(cautious, engine, float(requests.output.mean()))
     start = trial("hpa", "utilization", CAUTIOUS.up_at / 100.0, recorder)
-    fits = fitting(_smooth(recorder.load), {name: _smooth(row) for name, row in recorder.rows.items()})
+    fits = fitting(_smooth(recorder.load), {name: _smooth(row) for name, row in recorder.rows.items()}, load)
     best = [fit.signal for fit in fits if fit.signal in CANDIDATES][:2]
     trials = [start]
     for signal in best:
@@ -87,7 +88,6 @@ def tune(requests: Requests, boot_s: float, allowed: float, engine: Engine, prom
             averaged = signal in ("utilization", "cache")
             scaler: Scaler = HpaScaler(signal, setting, most) if averaged else KedaScaler(signal, setting, most)
             trials.append(trial("hpa" if averaged else "keda", signal, setting, scaler))
-    load = capacity(early(requests, warm_up_s), engine, promise)
     for safety in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0):
         settings = ServingSettings(boot_s, load=load, safety=safety, max_replicas=most)
         trials.append(trial("dure", "work", safety, DureScaler(settings, engine, 200.0)))
