@@ -1,6 +1,6 @@
 """Dure's own replica policy for LLM services: work that arrives, work that waits, and what a forecast sees coming.
 
-Called by the agent and the simulator every few seconds. Demand is measured in GPU-seconds per second: the request
+Called by the simulator every few seconds of its time. Demand is measured in GPU-seconds per second: the request
 rate times the slowly learnt mean work of a request (prefill of its prompt, decoding of its output), because the
 tokens of single requests are noise. The replica count follows the larger of demand with its backlog (bursts that are
 over before a replica is ready left out) and the forecast's floor at boot time plus model load; it shrinks to the

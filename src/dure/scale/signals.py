@@ -1,6 +1,6 @@
 """Which metrics tell how loaded a service is, what they are called, and which one fits a service.
 
-Read by `tune`, by renderers of autoscalers and by the agent. `fitting` decides from recorded data: a signal is good
+Read by `tune` and by `dure scale signals`. `fitting` decides from recorded data: a signal is good
 when it rises with load as far as a replica keeps its promise and saturates late; GPU utilisation is that for
 prefill-bound services, and useless for decode-bound ones, where it is near its top from a fifth of the load on. What
 a signal does under overload says nothing: a scaler must have acted before.
