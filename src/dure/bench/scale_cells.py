@@ -11,6 +11,7 @@ from dure.bench.streams import make_stream
 from dure.model.errors import InvalidInput
 from dure.scale.presets import PRESETS
 from dure.scale.serving import ServingSettings
+from dure.sim.serving.profile import capacity, early
 from dure.sim.serving.run import play
 from dure.sim.serving.scalers import DureScaler, HpaScaler, KedaScaler, OracleScaler, Scaler
 from dure.sim.serving.service import Engine, Promise, Requests
@@ -29,12 +30,14 @@ THRESHOLDS: dict[str, tuple[float, ...]] = {
     "waiting": (1.0, 4.0),
 }
 KEDA_SIGNALS = ("inflight", "rate", "waiting")
-LOADS = (0.4, 0.5, 0.6, 0.75, 0.95, 1.1, 1.2, 1.3, 1.45)
+# Standard errors of the forecast that Dure provides for; without a forecast, parts of what a replica carries.
+SAFETIES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0)
+PARTS = (0.7, 0.85, 1.0)
 ORACLE_LOADS = (0.4, 0.55, 0.7, 0.85, 1.0, 1.15)
 
 
 class BenchCell(msgspec.Struct, frozen=True):
-    """One run: `knob` is the threshold, or the load one replica may carry."""
+    """One run: `knob` is the threshold, the oracle's load of a replica, or how careful Dure is."""
 
     policy: str
     signal: str
@@ -62,17 +65,17 @@ def cells_of(scenario: str, quick: bool, way: tuple[str, str] = PLAIN) -> list[B
         cells += [BenchCell(policy, signal, threshold) for threshold in thresholds[::every]]
     if not quick:
         cells += [BenchCell("preset", name, preset.up_at / 100.0) for name, preset in PRESETS.items()]
-        cells += [BenchCell("dure-no-forecast", "work", load) for load in LOADS[2:7:2]]
-    cells += [BenchCell("dure", "work", load) for load in LOADS[::every]]
+        cells += [BenchCell("dure-no-forecast", "work", part) for part in PARTS]
+    cells += [BenchCell("dure", "work", safety) for safety in SAFETIES[::every]]
     return [msgspec.structs.replace(cell, router=way[0], order=way[1]) for cell in cells]
 
 
 ORDERS: dict[str, list[BenchCell]] = {
     scenario: [
-        BenchCell("dure", "work", load, router, order)
+        BenchCell("dure", "work", 1.0, router, order)
         for router, order in (("tokens", "arrival"), ("requests", "deadline"), FRONT)
     ]
-    for scenario, load in (("conv-150", 1.1), ("code-150", 0.75))
+    for scenario in ("conv-150", "code-150")
 }
 
 
@@ -86,7 +89,8 @@ def play_cell(scenario: str, seed: int, hours: float | None, cell: BenchCell) ->
     trace, boot_s = parse(scenario)
     requests = _stream(trace, seed, hours)
     warm_up_s = min(3600.0, requests.horizon_s / 4)
-    scaler = _scaler(cell, requests, boot_s)
+    load = carried(trace, seed, hours) if cell.policy.startswith("dure") else 0.0
+    scaler = _scaler(cell, requests, boot_s, load)
     outcome = play(requests, scaler, boot_s, ENGINE, PROMISE, cell.router, cell.order, warm_up_s, MOST)
     counted_h = (requests.horizon_s - warm_up_s) / 3600.0
     return {
@@ -113,7 +117,7 @@ def _stream(trace: str, seed: int, hours: float | None) -> Requests:
     return make_stream(trace, seed, hours)
 
 
-def _scaler(cell: BenchCell, requests: Requests, boot_s: float) -> Scaler:
+def _scaler(cell: BenchCell, requests: Requests, boot_s: float, load: float) -> Scaler:
     match cell.policy:
         case "oracle":
             return OracleScaler(requests, ENGINE, boot_s, cell.knob)
@@ -124,7 +128,16 @@ def _scaler(cell: BenchCell, requests: Requests, boot_s: float) -> Scaler:
         case "preset":
             preset = PRESETS[cell.signal]
             return HpaScaler("utilization", cell.knob, MOST, preset.window_s, preset.down_at / 100.0)
-        case _:
-            forecast = cell.policy == "dure"
-            settings = ServingSettings(boot_s, load=cell.knob, max_replicas=MOST, forecast=forecast)
+        case "dure":
+            settings = ServingSettings(boot_s, load=load, safety=cell.knob, max_replicas=MOST)
             return DureScaler(settings, ENGINE, 200.0)
+        case _:
+            settings = ServingSettings(boot_s, load=load * cell.knob, max_replicas=MOST, forecast=False)
+            return DureScaler(settings, ENGINE, 200.0)
+
+
+@lru_cache(maxsize=8)
+def carried(trace: str, seed: int, hours: float | None) -> float:
+    """What one replica carries within the promise behind a plain router, judged by the warm-up's requests alone."""
+    requests = _stream(trace, seed, hours)
+    return capacity(early(requests, min(3600.0, requests.horizon_s / 4)), ENGINE, PROMISE)

@@ -9,42 +9,56 @@ from dure.bench.result import Cell, Row
 from dure.bench.scale_cells import ENGINE, MOST, PROMISE, BenchCell, parse
 from dure.bench.streams import make_stream
 from dure.scale.serving import ServingSettings
+from dure.scale.warm import pool_size
 from dure.sim.serving.frontier import hours_at, misses_at
+from dure.sim.serving.profile import capacity, early
 from dure.sim.serving.scalers import DureScaler
 from dure.sim.serving.service import Requests
 from dure.sim.serving.shared import WarmPool, play_together
 
 NAME = "shared"
 ALONE, POOLED = "dure", "dure-warm-pool"
-MACHINES = 12
 WARM_S = 20.0
-LOADS = (0.8, 0.95, 1.1, 1.2, 1.3, 1.45)
-# Of the load that a conversation service carries within its promise, a code service carries about half.
-CODE_PART = 0.5
+SAFETIES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 AT_MISSES = 0.02
 
 
 def shared_cells() -> list[BenchCell]:
-    return [BenchCell(policy, "work", load) for policy in (ALONE, POOLED) for load in LOADS]
+    return [BenchCell(policy, "work", safety) for policy in (ALONE, POOLED) for safety in SAFETIES]
 
 
 def play_shared(scenario: str, seed: int, hours: float | None, cell: BenchCell) -> dict[str, Cell]:
-    """Two conversation services of other hours of the day and a code service."""
+    """Two conversation services of other hours of the day and a code service.
+
+    Alone each keeps the margin of a forecast over a whole boot as replicas; together each keeps that of a forecast
+    over a warm start, and what demand may do while a machine boots is the pool's, whose size follows from their
+    errors.
+    """
     boot_s = parse(scenario)[1]
-    streams = _streams(seed, hours)
-    pool = WarmPool(MACHINES, boot_s, WARM_S) if cell.policy == POOLED else None
-    horizon_s = WARM_S if pool else boot_s
-    loads = (cell.knob, cell.knob * CODE_PART, cell.knob)
-    scalers = [DureScaler(ServingSettings(horizon_s, load=load, max_replicas=MOST), ENGINE, 200.0) for load in loads]
+    streams, loads = _streams(seed, hours), _loads(seed, hours)
+    together = cell.policy == POOLED
+    scalers = [DureScaler(_settings(cell, boot_s, load), ENGINE, 200.0) for load in loads]
+
+    def size() -> int:
+        return pool_size((scaler.policy.error for scaler in scalers), cell.knob)
+
+    pool = WarmPool(0, boot_s, WARM_S) if together else None
     warm_up_s = min(3600.0, streams[0].horizon_s / 4)
-    found = play_together(streams, scalers, boot_s, ENGINE, PROMISE, pool, warm_up_s, MOST)
+    found = play_together(streams, scalers, boot_s, ENGINE, PROMISE, pool, warm_up_s, MOST, size)
     counted_h = (streams[0].horizon_s - warm_up_s) / 3600.0
     return {
         "miss_rate": found.miss_rate,
         "gpu_hours": found.gpu_hours,
         "requests": found.requests,
         "changes_per_hour": found.changes / counted_h,
+        "pool": size() if together else 0,
     }
+
+
+def _settings(cell: BenchCell, boot_s: float, load: float) -> ServingSettings:
+    if cell.policy == ALONE:
+        return ServingSettings(boot_s, load=load, safety=cell.knob, max_replicas=MOST)
+    return ServingSettings(WARM_S, load=load, safety=cell.knob, refill_s=boot_s, max_replicas=MOST)
 
 
 def shared_summary(rows: list[Row]) -> dict[str, Any]:
@@ -71,3 +85,9 @@ def _streams(seed: int, hours: float | None) -> tuple[Requests, ...]:
         make_stream("code", seed, hours),
         make_stream("conv", seed + 1000, hours),
     )
+
+
+@lru_cache(maxsize=1)
+def _loads(seed: int, hours: float | None) -> tuple[float, ...]:
+    """What a replica of each service carries, from its requests of the first half hour."""
+    return tuple(capacity(early(stream, 1800.0), ENGINE, PROMISE) for stream in _streams(seed, hours))

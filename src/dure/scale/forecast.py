@@ -1,9 +1,11 @@
-"""Forecast of a service's demand at a fixed horizon, with quantiles of its own past errors.
+"""Forecast of a service's demand one boot time ahead, with a margin from the errors that it really made.
 
-Called by `serving` once per control interval with the demand of that interval. A ridge regression on means over
-1, 5 and 30 minutes, their trends and the same time of earlier days, refitted on the stored history; the quantile
-comes from the errors that recent forecasts really made, so a forecast that was wrong becomes wide by itself.
-Cost: O(history) per refit, O(features) per step. Not for series shorter than two horizons: it then says so.
+Called by `serving` once per control interval with the demand of that interval. Demand returns to its level: what is
+expected is the mean of the last hour and that part of the present deviation which has lasted one boot time in the
+past (its correlation with itself). Where deviations are over before a replica is ready that part is zero and the
+level alone is provided for. Three such laws (plain, with the level's trend, with yesterday's hours) are judged by
+what following them would have cost; the cheapest speaks. Few numbers are learnt, so little history is enough.
+Cost: O(laws) per step. Not before one horizon and five minutes of history: it then says that it is not trusted.
 """
 
 from __future__ import annotations
@@ -14,136 +16,174 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-FEATURES = 8
-
 
 class ForecastSettings(msgspec.Struct, frozen=True):
-    """`step_s` is the interval of the series, `horizon_s` how far ahead; windows in seconds."""
+    """`step_s` is the interval of the series, `horizon_s` how far ahead, `short_s` what "now" is a mean over.
+
+    A law is charged for what it provides and `shortfall` times for what it lacks. Another than the first speaks only
+    where it would have been cheaper by `handicap`.
+    """
 
     horizon_s: float
     step_s: float = 5.0
-    smooth_s: float = 10.0
-    span_s: float = 60.0
-    windows_s: tuple[float, ...] = (30.0, 60.0, 300.0, 1800.0)
-    refit_s: float = 300.0
+    short_s: float = 30.0
+    level_s: float = 3600.0
     memory_s: float = 6 * 3600.0
     day_s: float = 86_400.0
-    ridge: float = 1.0
+    season_s: float = 600.0
+    shortfall: float = 20.0
+    handicap: float = 1.05
     least_errors: int = 60
 
 
-class Forecast(msgspec.Struct, frozen=True):
-    """The expected demand at the horizon and the wanted quantile; `trusted` is False while too little is known.
+class Law(msgspec.Struct, frozen=True):
+    """One way to foresee: with the level's trend or not, with yesterday's hours or not."""
 
-    `as_now` is the same quantile for the simplest of forecasts, that demand stays as it is.
+    name: str
+    trend: bool
+    season: bool
+
+
+LAWS = (Law("level", False, False), Law("trend", True, False), Law("yesterday", False, True))
+# Every law is judged with each of these margins and counts with its best.
+MARGINS = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+_TREND = np.array([int(law.trend) for law in LAWS])
+_SEASON = np.array([law.season for law in LAWS])
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """Expected demand at the horizon, its standard error and the floor so many errors above, by the law of that name.
+
+    `followed` is present demand as far as it is worth following: the level, and a deviation whole where at least half
+    of it has lasted one horizon in the past, less of it in proportion. `error_ratio` is what the law would have cost
+    over what "as now" would have cost; `as_now` is that one's floor.
+    `held` is the share of past floors that demand stayed below, the quantile that the floor really is. Not `trusted`
+    while too little is known.
     """
 
     mean: float
-    quantile: float
+    followed: float
+    error: float
+    floor: float
     trusted: bool
     error_ratio: float
-    as_now: float = 0.0
+    as_now: float
+    held: float
+    law: str
+
+
+class _Rolling:
+    """Means over the last `span` values, each an array."""
+
+    def __init__(self, span: int, size: int) -> None:
+        self.span = span
+        self.sums: list[Floats] = [np.zeros(size)]
+
+    def add(self, values: Floats) -> None:
+        self.sums.append(self.sums[-1] + values)
+
+    @property
+    def count(self) -> int:
+        return min(len(self.sums) - 1, self.span)
+
+    @property
+    def mean(self) -> Floats:
+        found: Floats = (self.sums[-1] - self.sums[-1 - self.count]) / max(self.count, 1)
+        return found
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """What the laws (and, last, "as now") said at one step, to be judged one horizon later."""
+
+    means: Floats
+    margins: Floats
+    floor: float
+    level: float
 
 
 class Forecaster:
-    """Keeps the series and the fitted weights; mutable, but a pure function of what was fed to it."""
+    """Keeps the series and its sums; mutable, but a pure function of what was fed to it."""
 
     def __init__(self, settings: ForecastSettings) -> None:
         self.settings = settings
-        self.ahead = max(1, round(settings.horizon_s / settings.step_s))
-        self.smooth = max(1, round(settings.smooth_s / settings.step_s))
-        self.span = max(1, round(settings.span_s / settings.step_s))
-        self.windows = [max(1, round(w / settings.step_s)) for w in settings.windows_s]
-        self.series: list[float] = []
-        self.level: list[float] = []
+        self.ahead = self._steps(settings.horizon_s)
         self.sums: list[float] = [0.0]
-        self.rows: list[Floats] = []
-        self.made: list[float] = []
-        self.errors: list[float] = []
-        self.naive: list[float] = []
-        self.weights: Floats | None = None
+        self.deviations: list[Floats] = []
+        self.said: list[_Said] = []
+        memory, laws = self._steps(settings.memory_s), len(LAWS) + 1
+        self.echo, self.spread = _Rolling(memory, 2), _Rolling(memory, 2)
+        self.errors, self.losses = _Rolling(memory, laws), _Rolling(memory, laws * len(MARGINS))
+        self.kept = _Rolling(memory, 1)
 
-    def feed(self, value: float, q: float) -> Forecast:
-        """Add one interval's demand; forecast the peak around the horizon."""
-        self.series.append(value)
+    def feed(self, value: float, safety: float) -> Forecast:
+        """Add one interval's demand; forecast the demand at the horizon."""
         self.sums.append(self.sums[-1] + value)
-        self.level.append(self._mean(len(self.series), self.smooth))
-        row = self._features()
-        self.rows.append(row)
-        self._score()
-        if len(self.series) % max(1, round(self.settings.refit_s / self.settings.step_s)) == 0:
-            self._refit()
-        mean = float(row @ self.weights) if self.weights is not None else float(row[0])
-        mean = max(mean, 0.0)
-        self.made.append(mean)
-        recent = self.errors[-self._memory() :]
-        trusted = self.weights is not None and len(recent) >= self.settings.least_errors
-        ratio = self._error_ratio()
-        if not trusted:
-            return Forecast(mean, mean, False, ratio)
-        level = max(mean, float(np.mean(self.series[-self.windows[-1] :])) * 0.1, 1e-9)
-        naive = self.naive[-self._memory() :]
-        as_now = float(row[0]) + level * float(np.quantile(naive, q))
-        return Forecast(mean, max(0.0, mean + level * float(np.quantile(recent, q))), True, ratio, max(0.0, as_now))
+        now, levels = self._mean(0, self._steps(self.settings.short_s)), self._levels()
+        self._learn((now - levels) / levels)
+        self._judge(now)
+        lasting = self._lasting()
+        expected = levels + lasting * (now - levels)
+        followed = levels + np.minimum(2.0 * lasting, 1.0) * (now - levels)
+        means = np.append(expected[_TREND] * np.where(_SEASON, self._yesterday(), 1.0), now)
+        margins = means * np.sqrt(self.errors.mean)
+        losses = self.losses.mean.reshape(len(MARGINS), -1).min(axis=0)
+        best = int(np.argmin(losses[:-1] * np.where(np.arange(len(LAWS)) > 0, self.settings.handicap, 1.0)))
+        floors = np.maximum(means + safety * margins, 0.0)
+        self.said.append(_Said(means, margins, float(floors[best]), float(levels[0])))
+        return Forecast(
+            mean=float(means[best]),
+            followed=float(followed[_TREND[best]]),
+            error=float(margins[best]),
+            floor=float(floors[best]),
+            trusted=self.errors.count >= self.settings.least_errors,
+            error_ratio=float(losses[best] / losses[-1]) if losses[-1] > 0.0 else 1.0,
+            as_now=float(floors[-1]),
+            held=float(self.kept.mean[0]),
+            law=LAWS[best].name,
+        )
 
-    def peakiness(self) -> float:
-        """The five-minute peak over the five-minute mean, over the last hour: how bursty the demand is."""
-        recent = self.rows[-round(3600.0 / self.settings.step_s) :]
-        mean = sum(float(row[2]) for row in recent[::12])
-        return sum(float(row[6]) for row in recent[::12]) / mean if mean > 0.0 else 1.0
+    def _steps(self, seconds: float) -> int:
+        return max(1, round(seconds / self.settings.step_s))
 
-    def _memory(self) -> int:
-        return round(self.settings.memory_s / self.settings.step_s)
-
-    def _mean(self, end: int, count: int) -> float:
+    def _mean(self, ago: int, count: int) -> float:
+        """Mean of `count` steps that ended `ago` steps ago; of fewer at the beginning."""
+        end = max(len(self.sums) - 1 - ago, 1)
         start = max(0, end - count)
-        return (self.sums[end] - self.sums[start]) / max(end - start, 1)
+        return (self.sums[end] - self.sums[start]) / (end - start)
 
-    def _features(self) -> Floats:
-        now = len(self.series)
-        short, minute, five, thirty = (self._mean(now, w) for w in self.windows)
-        minute_ago = self._mean(max(now - self.windows[1], 0), self.windows[1])
-        day = round(self.settings.day_s / self.settings.step_s)
-        season = self._mean(now - day + self.ahead, self.windows[2]) if now > day + self.ahead else five
-        near = max(self.level[-self.windows[2] :])
-        far = max(self.level[-self.windows[3] :])
-        return np.array([short, minute, five, thirty, minute - minute_ago, season, near, far])
+    def _levels(self) -> Floats:
+        """The last hour's mean, and the same moved on by how far its second half is from its first."""
+        hour = self._steps(self.settings.level_s)
+        half = max(hour // 2, 1)
+        mean = self._mean(0, hour)
+        moved = self._mean(0, half) - self._mean(half, half) if len(self.sums) > hour else 0.0
+        return np.maximum([mean, max(mean + moved, 0.3 * mean)], 1e-9)
 
-    def _target(self, made_at: int) -> float:
-        """What the forecast of step `made_at` should have said: the highest short mean from its horizon on."""
-        first = made_at + self.ahead - 1
-        return max(self.level[first : first + self.span])
+    def _learn(self, deviation: Floats) -> None:
+        self.deviations.append(deviation)
+        self.spread.add(deviation * deviation)
+        if len(self.deviations) > self.ahead:
+            self.echo.add(deviation * self.deviations[-1 - self.ahead])
 
-    def _known(self) -> int:
-        """The last step whose target is complete."""
-        return len(self.series) - self.ahead - self.span + 1
+    def _lasting(self) -> Floats:
+        """The part of a deviation that was still there one horizon later; never an opposite one."""
+        return np.clip(self.echo.mean / np.maximum(self.spread.mean, 1e-12), 0.0, 1.0)
 
-    def _score(self) -> None:
-        made_at = self._known()
-        if made_at < 1 or made_at > len(self.made):
+    def _judge(self, truth: float) -> None:
+        """Score what was said one horizon ago."""
+        if len(self.said) < self.ahead:
             return
-        truth, said = self._target(made_at), self.made[made_at - 1]
-        level = max(said, self._mean(made_at, self.windows[-1]) * 0.1, 1e-9)
-        self.errors.append((truth - said) / level)
-        self.naive.append((truth - self.rows[made_at - 1][0]) / level)
+        said = self.said[-self.ahead]
+        self.errors.add(((truth - said.means) / np.maximum(said.means, 0.05 * said.level)) ** 2)
+        floors = np.maximum(said.means + MARGINS[:, None] * said.margins, 0.0)
+        self.losses.add(((floors + self.settings.shortfall * np.maximum(truth - floors, 0.0)) / said.level).ravel())
+        self.kept.add(np.array([float(truth <= said.floor)]))
 
-    def _refit(self) -> None:
-        last = self._known()
-        first = max(0, last - self._memory())
-        if last - first < 4 * FEATURES:
-            return
-        x = np.array(self.rows[first:last])
-        y = np.array([self._target(step + 1) for step in range(first, last)])
-        scale = max(float(y.mean()), 1e-9)
-        prior = np.zeros(FEATURES)
-        prior[2] = 1.0
-        gram = x.T @ x / scale**2 + self.settings.ridge * np.eye(FEATURES) * len(x) * 0.001
-        right = x.T @ y / scale**2 + self.settings.ridge * len(x) * 0.001 * prior
-        self.weights = np.linalg.solve(gram, right)
-
-    def _error_ratio(self) -> float:
-        """Squared error against saying "as now"; above one the forecast does harm."""
-        recent, naive = self.errors[-self._memory() :], self.naive[-self._memory() :]
-        if len(recent) < self.settings.least_errors:
+    def _yesterday(self) -> float:
+        """How demand at the horizon stood to its level a day ago; one without a day of history."""
+        day, width = self._steps(self.settings.day_s), self._steps(self.settings.season_s)
+        hour = self._steps(self.settings.level_s)
+        if len(self.sums) <= day + hour:
             return 1.0
-        return float(np.mean(np.square(recent)) / max(float(np.mean(np.square(naive))), 1e-12))
+        then = self._mean(day - self.ahead - width // 2, width)
+        return min(max(then / max(self._mean(day, hour), 1e-9), 0.5), 2.0)

@@ -1,11 +1,11 @@
 """Dure's own replica policy for LLM services: work that arrives, work that waits, and what a forecast sees coming.
 
-Called by the agent and the simulator every few seconds. Demand is measured in GPU-seconds per second: the request
+Called by the simulator every few seconds of its time. Demand is measured in GPU-seconds per second: the request
 rate times the slowly learnt mean work of a request (prefill of its prompt, decoding of its output), because the
-tokens of single requests are noise. The replica count follows the larger of demand with backlog and the forecast's
-quantile at boot time plus model load; it shrinks to the highest wish of a hold time, never on a forecast alone. A
-forecast that was worse than "as now" switches itself off and says so. Demand that swings faster than a replica boots
-is not followed at all (`memory`). Cost: one forecast step.
+tokens of single requests are noise. The replica count follows the larger of demand with its backlog (bursts that are
+over before a replica is ready left out) and the forecast's floor at boot time plus model load; it shrinks to the
+highest need of a hold time, bursts included, so never on a forecast alone. A forecast that was worse than "as now"
+switches itself off and says so. Cost: one forecast step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import math
 import msgspec
 
 from dure.scale.forecast import Forecaster, ForecastSettings
-from dure.scale.memory import Memory, MemorySettings
 
 
 class WorkModel(msgspec.Struct, frozen=True):
@@ -27,22 +26,22 @@ class WorkModel(msgspec.Struct, frozen=True):
 
 
 class ServingSettings(msgspec.Struct, frozen=True):
-    """`load` is the demand one replica may carry; `quantile` how safe the forecast floor is.
+    """`load` is the demand one replica carries within its promise; `safety` how many standard errors of the forecast
+    are provided for above what it expects.
 
-    The hold grows from `hold_s` to `burst_hold_s` as the five-minute peak over the five-minute mean goes through
-    `bursty`: a service that falls silent and comes back at full height must not give its replicas away. Demand is a
-    mean over `demand_s`, by default a fifth of the boot time between 10 and 30 s: where replicas come soon, noise
-    costs less than delay.
+    A replica that is given back and wanted again costs a boot, so needs are remembered for two boot times, between
+    150 and 300 s, unless `hold_s` says otherwise. Demand is a mean over `demand_s`, by default a fifth of the
+    boot time between 10 and 30 s: where replicas come soon, noise costs less than delay. With a shared pool of warm
+    machines `boot_s` is the time of a warm start and `refill_s` how long the pool takes to replace a machine.
     """
 
     boot_s: float
     load: float = 1.0
-    quantile: float = 0.97
-    hold_s: float = 30.0
-    burst_hold_s: float = 600.0
-    bursty: tuple[float, float] = (1.45, 1.75)
+    safety: float = 2.0
+    hold_s: float | None = None
     backlog_s: float = 60.0
     demand_s: float | None = None
+    refill_s: float | None = None
     step_s: float = 5.0
     min_replicas: int = 1
     max_replicas: int = 100
@@ -53,6 +52,10 @@ class ServingSettings(msgspec.Struct, frozen=True):
     @property
     def window_s(self) -> float:
         return min(max(self.boot_s / 5.0, 10.0), 30.0) if self.demand_s is None else self.demand_s
+
+    @property
+    def held_s(self) -> float:
+        return min(max(self.boot_s * 2.0, 150.0), 300.0) if self.hold_s is None else self.hold_s
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -68,28 +71,36 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """The replica count and the numbers behind it."""
+    """The replica count and the numbers behind it; `held` is the share of past floors that sufficed."""
 
     replicas: int
     reason: str
     demand: float
     floor: float
     forecast_on: bool
+    held: float
 
 
 class ServingPolicy:
-    """Keeps the demand series; a pure function of its settings and everything it was shown."""
+    """Keeps the demand series; a pure function of its settings and everything it was shown.
+
+    `error` is the standard error, in replicas, of its forecast over `refill_s`, from which a shared pool is sized
+    (`warm`); zero without a pool.
+    """
 
     def __init__(self, settings: ServingSettings, work: WorkModel, mean_output: float = 200.0) -> None:
         self.settings, self.work = settings, work
-        self.forecaster = Forecaster(ForecastSettings(horizon_s=settings.boot_s, step_s=settings.step_s))
-        self.memory = Memory(MemorySettings(boot_s=settings.boot_s, step_s=settings.step_s))
+        self.forecaster = Forecaster(ForecastSettings(settings.boot_s, settings.step_s, settings.window_s))
+        self.reserve = None
+        if settings.refill_s is not None:
+            self.reserve = Forecaster(ForecastSettings(settings.refill_s, settings.step_s))
         self.context = _Slow(1000.0)
         self.output = _Slow(mean_output)
         self.series: list[float] = []
-        self.wishes: list[int] = []
+        self.needs: list[int] = []
         self.forecast_on = settings.forecast
-        self.as_now = 0.0
+        self.held = 0.0
+        self.error = 0.0
 
     def step(self, seen: Seen) -> Wish:
         """Decide after one interval."""
@@ -102,57 +113,43 @@ class ServingPolicy:
         window = self.series[-max(1, round(settings.window_s / settings.step_s)) :]
         demand = sum(window) / len(window)
         backlog = self.work.prefill_s * seen.waiting_tokens + tail * seen.waiting
-        need = demand + backlog / settings.backlog_s
-        floor = self._floor()
-        quick = math.ceil(max(need, floor, self.as_now) / settings.load)
-        self.wishes.append(min(max(quick, settings.min_replicas), settings.max_replicas))
-        followed = max(self.wishes[-self._hold_steps() :])
-        level = self.memory.feed(demand)
-        if level is None:
-            return self._held(followed, seen.target, demand, floor, floor > need)
-        return self._lasting(level, backlog / settings.backlog_s, seen.target, demand)
+        waits = backlog / settings.backlog_s
+        followed, floor = self._foreseen(demand)
+        wanted = self._replicas(max(followed + waits, floor))
+        self.needs.append(max(wanted, self._replicas(demand + waits)))
+        return self._held(wanted, seen.target, demand, floor, floor > followed + waits)
 
-    def _floor(self) -> float:
-        """The forecast's quantile, or zero while it is off; trust is lost and won back with a gap between.
+    def _replicas(self, demand: float) -> int:
+        count = math.ceil(demand / self.settings.load)
+        return min(max(count, self.settings.min_replicas), self.settings.max_replicas)
 
-        While it is off, demand gets the margin by which "as now" has been too low, so that nothing is unguarded.
+    def _foreseen(self, demand: float) -> tuple[float, float]:
+        """Demand as far as it is followed, and the floor; trust in the forecast is lost and won with a gap between.
+
+        A burst that is over when its replica is ready buys nothing. While the forecast is off or knows too little,
+        all of demand is followed, with the margin by which "as now" has been wrong, so that nothing is unguarded.
         """
-        forecast = self.forecaster.feed(self.series[-1], self.settings.quantile)
-        self.as_now = 0.0
+        forecast = self.forecaster.feed(self.series[-1], self.settings.safety)
+        self.held = forecast.held
+        if self.reserve is not None:
+            self.error = self.reserve.feed(self.series[-1], 0.0).error / self.settings.load
         if not forecast.trusted or not self.settings.forecast:
-            return 0.0
+            return demand, 0.0
         limit = self.settings.distrust if self.forecast_on else self.settings.trust
         self.forecast_on = forecast.error_ratio <= limit
-        if not self.forecast_on:
-            self.as_now = forecast.as_now
-            return 0.0
-        return forecast.quantile
+        return (forecast.followed, forecast.floor) if self.forecast_on else (demand, forecast.as_now)
 
-    def _held(self, followed: int, target: int, demand: float, floor: float, by_forecast: bool) -> Wish:
-        wanted = self.wishes[-1]
+    def _held(self, wanted: int, target: int, demand: float, floor: float, by_forecast: bool) -> Wish:
+        """Grow to what is wanted; shrink to the highest need of the hold time, demand's own included."""
+        steps = max(1, round(self.settings.held_s / self.settings.step_s))
+        highest = max(self.needs[-steps:])
         if wanted > target:
-            reason = "ForecastFloor" if by_forecast else "DemandAbove"
-            return Wish(wanted, reason, demand, floor, self.forecast_on)
-        if followed < target and len(self.wishes) >= self._hold_steps():
-            return Wish(followed, "DemandBelow", demand, floor, self.forecast_on)
+            reason = "ForecastFloor" if by_forecast and self.forecast_on else "DemandAbove"
+            return Wish(wanted, reason, demand, floor, self.forecast_on, self.held)
+        if highest < target and len(self.needs) >= steps:
+            return Wish(highest, "DemandBelow", demand, floor, self.forecast_on, self.held)
         reason = "Steady" if self.forecast_on or not self.settings.forecast else "SteadyForecastOff"
-        return Wish(target, reason, demand, floor, self.forecast_on)
-
-    def _lasting(self, level: float, backlog: float, target: int, demand: float) -> Wish:
-        """Provide what the last half hour needed."""
-        settings = self.settings
-        wanted = math.ceil((level + backlog) / settings.load)
-        wanted = min(max(wanted, settings.min_replicas), settings.max_replicas)
-        if wanted == target:
-            return Wish(target, "SteadyLasting", demand, 0.0, self.forecast_on)
-        return Wish(wanted, "LastingDemand", demand, 0.0, self.forecast_on)
-
-    def _hold_steps(self) -> int:
-        """How long a wish is remembered: short for smooth services, long for bursty ones."""
-        low, high = self.settings.bursty
-        share = min(max((self.forecaster.peakiness() - low) / (high - low), 0.0), 1.0)
-        hold_s = self.settings.hold_s + share * (self.settings.burst_hold_s - self.settings.hold_s)
-        return max(1, round(hold_s / self.settings.step_s))
+        return Wish(target, reason, demand, floor, self.forecast_on, self.held)
 
 
 class _Slow:

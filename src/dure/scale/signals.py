@@ -1,8 +1,9 @@
 """Which metrics tell how loaded a service is, what they are called, and which one fits a service.
 
-Read by `tune`, by renderers of autoscalers and by the agent. `fitting` decides from recorded data: a signal is good
-when it rises with load over the whole range and saturates late; GPU utilisation is that for prefill-bound services,
-and useless for decode-bound ones, where it is near its top from a fifth of the load on.
+Read by `tune` and by `dure scale signals`. `fitting` decides from recorded data: a signal is good
+when it rises with load as far as a replica keeps its promise and saturates late; GPU utilisation is that for
+prefill-bound services, and useless for decode-bound ones, where it is near its top from a fifth of the load on. What
+a signal does under overload says nothing: a scaler must have acted before.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+LEAST = 10
 
 Unit = Literal["percent", "ratio", "MiB", "W", "MHz", "C", "count", "seconds", "per-second"]
 
@@ -54,7 +58,8 @@ SIGNALS: dict[str, Signal] = {
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """How well a signal follows load: rank correlation, and the share of its range left above half load."""
+    """How well a signal follows load: rank correlation, and the share of its range left above half of the load seen,
+    overload left out."""
 
     signal: str
     follows: float
@@ -76,14 +81,17 @@ def query(signal: Signal, namespace: str, deployment: str, mig_profile: str = ""
     return f"{'avg' if signal.averaged else 'sum'}({signal.metric}{{{match}}})"
 
 
-def fitting(load: NDArray[np.float64], recorded: dict[str, NDArray[np.float64]]) -> tuple[Fit, ...]:
-    """Signals by how well they would steer, best first. `load` is demand per replica at the same moments."""
-    fits = [_fit(name, load, values) for name, values in sorted(recorded.items())]
+def fitting(load: Floats, recorded: dict[str, Floats], capacity: float) -> tuple[Fit, ...]:
+    """Signals by how well they would steer, best first. `load` is demand per replica at the same moments, `capacity`
+    what one carries within its promise."""
+    within = load <= capacity
+    kept = within if int(np.count_nonzero(within)) >= LEAST else np.ones(len(load), dtype=np.bool_)
+    fits = [_fit(name, load[kept], values[kept]) for name, values in sorted(recorded.items())]
     return tuple(sorted(fits, key=lambda fit: (-fit.score, fit.signal)))
 
 
-def _fit(name: str, load: NDArray[np.float64], values: NDArray[np.float64]) -> Fit:
-    if len(load) < 10 or float(np.ptp(values)) == 0.0 or float(np.ptp(load)) == 0.0:
+def _fit(name: str, load: Floats, values: Floats) -> Fit:
+    if len(load) < LEAST or float(np.ptp(values)) == 0.0 or float(np.ptp(load)) == 0.0:
         return Fit(name, 0.0, 0.0, 0.0, "does not move")
     follows = float(np.corrcoef(_ranks(load), _ranks(values))[0, 1])
     order = np.argsort(load, kind="stable")
@@ -101,7 +109,7 @@ def _fit(name: str, load: NDArray[np.float64], values: NDArray[np.float64]) -> F
     return Fit(name, follows, headroom, score, verdict)
 
 
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _ranks(values: Floats) -> Floats:
     ranks = np.empty(len(values))
     ranks[np.argsort(values, kind="stable")] = np.arange(len(values), dtype=np.float64)
     return ranks

@@ -2,12 +2,13 @@
 
 Called by the benchmark. A warm machine has booted and holds the image; a replica on one is ready after loading its
 model (`warm_s`) instead of after a whole boot. Each taken machine is replaced by one that boots; a replica that is
-given back becomes a warm machine where one is missing. The pool is billed whole, warm or booting.
+given back becomes a warm machine where one is missing. The pool is billed whole, warm or booting; how large it is
+may change while it is played.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
@@ -24,6 +25,12 @@ class WarmPool:
     def __init__(self, size: int, boot_s: float, warm_s: float) -> None:
         self.boot_s, self.warm_s = boot_s, warm_s
         self.slots = [0.0] * size
+        self.gpu_s = 0.0
+
+    def resize(self, size: int, now_s: float) -> None:
+        """Boot further machines, or let those go that would be warm last."""
+        self.slots = sorted(self.slots)[:size]
+        self.slots += [now_s + self.boot_s - self.warm_s] * (size - len(self.slots))
 
     def take(self, count: int, now_s: float) -> int:
         """Use up to `count` warm machines; others begin to boot in their place."""
@@ -86,8 +93,9 @@ def play_together(
     pool: WarmPool | None,
     warm_up_s: float = 3600.0,
     most: int = 96,
+    pool_size: Callable[[], int] | None = None,
 ) -> Together:
-    """One whole run of all services. Deterministic."""
+    """One whole run of all services; `pool_size` is asked each interval. Deterministic."""
     horizon_s = min(stream.horizon_s for stream in streams)
     services = []
     for stream in streams:
@@ -96,14 +104,19 @@ def play_together(
         service.pool = pool
         services.append(service)
     while services[0].now_s < horizon_s:
+        if pool is not None:
+            pool.gpu_s = 0.0 if services[0].now_s <= warm_up_s else pool.gpu_s
+            pool.gpu_s += STEP_S * len(pool.slots)
         for service, scaler in zip(services, scalers, strict=True):
             if service.now_s <= warm_up_s:
                 service.count_from_now()
             service.resize(scaler.decide(service.advance(STEP_S)))
+        if pool is not None and pool_size is not None:
+            pool.resize(pool_size(), services[0].now_s)
     for service in services:
         service.pool = None
     outcomes: list[Outcome] = [service.outcome() for service in services]
-    held = len(pool.slots) * (horizon_s - warm_up_s) / 3600.0 if pool is not None else 0.0
+    held = pool.gpu_s / 3600.0 if pool is not None else 0.0
     return Together(
         sum(one.requests for one in outcomes),
         sum(one.misses for one in outcomes),

@@ -2,7 +2,8 @@
 
 Called by `dure scale tune`. Plays the recording with the cautious thresholds (80/20) while it records every signal,
 ranks the signals by how well they follow load, plays the best ones over their thresholds and Dure's policy over its
-loads, and keeps the cheapest setting that stays within the allowed misses.
+margins with the load that a replica was found to carry, and keeps the cheapest setting that stays within the allowed
+misses.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from dure.scale.presets import CAUTIOUS
 from dure.scale.serving import ServingSettings
 from dure.scale.signals import Fit, fitting
+from dure.sim.serving.profile import capacity, early
 from dure.sim.serving.run import play
 from dure.sim.serving.scalers import DureScaler, HpaScaler, KedaScaler, Scaler
 from dure.sim.serving.service import Engine, Outcome, Promise, Reading, Requests
@@ -48,14 +50,14 @@ class Advice(msgspec.Struct, frozen=True):
 class _Recorder:
     """A scaler that also writes down what every signal said."""
 
-    def __init__(self, inner: Scaler, engine: Engine) -> None:
-        self.inner, self.engine = inner, engine
+    def __init__(self, inner: Scaler, engine: Engine, mean_output: float) -> None:
+        self.inner, self.engine, self.mean_output = inner, engine, mean_output
         self.load: list[float] = []
         self.rows: dict[str, list[float]] = {name: [] for name in (*CANDIDATES, "waiting")}
 
     def decide(self, reading: Reading) -> int:
         if reading.ready:
-            each = self.engine.decode_s * 200.0 + self.engine.request_s
+            each = self.engine.decode_s * self.mean_output + self.engine.request_s
             work = self.engine.prefill_s * reading.arrived_context + each * reading.arrivals
             self.load.append(work / reading.interval_s / reading.ready)
             self.rows["utilization"].append(reading.utilization)
@@ -75,9 +77,10 @@ def tune(requests: Requests, boot_s: float, allowed: float, engine: Engine, prom
         return Trial(policy, signal, setting, outcome.miss_rate, outcome.gpu_hours)
 
     cautious = HpaScaler("utilization", CAUTIOUS.up_at / 100.0, most, CAUTIOUS.window_s, CAUTIOUS.down_at / 100.0)
-    recorder = _Recorder(cautious, engine)
+    load = capacity(early(requests, warm_up_s), engine, promise)
+    recorder = _Recorder(cautious, engine, float(requests.output.mean()))
     start = trial("hpa", "utilization", CAUTIOUS.up_at / 100.0, recorder)
-    fits = fitting(_smooth(recorder.load), {name: _smooth(row) for name, row in recorder.rows.items()})
+    fits = fitting(_smooth(recorder.load), {name: _smooth(row) for name, row in recorder.rows.items()}, load)
     best = [fit.signal for fit in fits if fit.signal in CANDIDATES][:2]
     trials = [start]
     for signal in best:
@@ -85,9 +88,9 @@ def tune(requests: Requests, boot_s: float, allowed: float, engine: Engine, prom
             averaged = signal in ("utilization", "cache")
             scaler: Scaler = HpaScaler(signal, setting, most) if averaged else KedaScaler(signal, setting, most)
             trials.append(trial("hpa" if averaged else "keda", signal, setting, scaler))
-    for load in (0.35, 0.45, 0.6, 0.8, 1.0, 1.2):
-        settings = ServingSettings(boot_s, load=load, max_replicas=most)
-        trials.append(trial("dure", "work", load, DureScaler(settings, engine, 200.0)))
+    for safety in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0):
+        settings = ServingSettings(boot_s, load=load, safety=safety, max_replicas=most)
+        trials.append(trial("dure", "work", safety, DureScaler(settings, engine, 200.0)))
     good = [found for found in trials if found.miss_rate <= allowed]
     proposal = min(good, key=lambda found: (found.gpu_hours, found.policy, found.setting), default=None)
     return Advice(fits, tuple(trials), start, proposal)

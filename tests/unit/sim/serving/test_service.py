@@ -8,9 +8,11 @@ import pytest
 from dure.sim.serving import kernel as k
 from dure.sim.serving.arrivals import from_hour, from_rates
 from dure.sim.serving.frontier import envelope, hours_at, misses_at
+from dure.sim.serving.profile import capacity, early
 from dure.sim.serving.run import play
 from dure.sim.serving.scalers import HpaScaler, KedaScaler, OracleScaler
 from dure.sim.serving.service import Engine, Promise, Requests, Service
+from dure.sim.serving.shared import WarmPool
 
 
 def stream(rate: float, seconds: int, seed: int = 1) -> Requests:
@@ -131,3 +133,28 @@ def test_curves_are_compared_at_equal_cost() -> None:
     assert misses_at(curve, 15.0) == pytest.approx(0.0316, rel=0.01)
     assert hours_at(curve, 0.0316) == pytest.approx(15.0, rel=0.01)
     assert hours_at(curve, 0.001) is None
+
+
+def test_a_replica_of_a_service_with_long_prompts_carries_less() -> None:
+    rng = np.random.default_rng(4)
+    at = np.sort(rng.uniform(0, 600, 400))
+    chat = Requests(at, rng.integers(100, 800, 400), rng.integers(100, 400, 400), 600.0)
+    code = Requests(at, rng.integers(1500, 6000, 400), rng.integers(5, 40, 400), 600.0)
+    carried = [capacity(requests, Engine(), Promise()) for requests in (chat, code)]
+    assert carried[1] < 0.8 * carried[0]
+
+
+def test_a_profile_sees_only_what_has_already_come() -> None:
+    requests = stream(4.0, 300)
+    seen = early(requests, 60.0)
+    assert 0 < len(seen.arrival_s) < len(requests.arrival_s)
+    assert float(seen.arrival_s[-1]) < 60.0
+
+
+def test_a_warm_pool_grows_by_machines_that_boot_and_shrinks_by_those_that_would_be_warm_last() -> None:
+    pool = WarmPool(1, boot_s=150.0, warm_s=20.0)
+    pool.resize(3, 10.0)
+    assert sorted(pool.slots) == [0.0, 140.0, 140.0]
+    assert pool.take(3, 11.0) == 1
+    pool.resize(2, 12.0)
+    assert sorted(pool.slots) == [140.0, 140.0]
