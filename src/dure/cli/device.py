@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def run(path: Path | None, demo: bool, socket: Path | None, port: int) -> None:
     Example:
       dure device run --demo
     """
+    _check_runtime()
     from dure.adapters.redact import guard_logs
     from dure.cli.share import default_socket
     from dure.device.config import read_config
@@ -157,6 +159,7 @@ def serve(path: Path, policy: str) -> None:
     Example:
       dure device serve -f node.yaml
     """
+    _check_runtime()
     from dure.adapters.redact import guard_logs
     from dure.device.cores import leave
     from dure.device.plugin.node import read_node
@@ -180,6 +183,17 @@ def serve(path: Path, policy: str) -> None:
 
 for each in (hardware.list_devices, hardware.scan, hardware.carve, hardware.mps):
     command.add_command(each)
+
+
+def _check_runtime() -> None:
+    """Models run in ONNX Runtime, which planes and agents go without."""
+    from dure.model.errors import Permanent
+
+    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
+    if missing:
+        raise Permanent(
+            f"{' and '.join(missing)} not installed", remedy="Install the extra: pip install 'dure[device]'."
+        )
 
 
 def _demo_config(folder: Path) -> Any:

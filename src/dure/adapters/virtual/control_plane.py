@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from ipaddress import ip_network
 from pathlib import Path
 from typing import NamedTuple
@@ -139,13 +140,8 @@ class ControlPlane:
         """The same at every start, and nobody else's: then two tenants' services may have addresses in one host."""
         kept = self._folder / "services"
         if not kept.exists():
-            whole = ip_network(self._programs.services)
-            taken = [ip_network(path.read_text()) for path in self._folder.parent.glob("*/services")]
-            parts = whole.subnets(new_prefix=max(whole.prefixlen, whole.max_prefixlen - _PART_BITS))
-            free = next((part for part in parts if not any(part.overlaps(one) for one in taken)), None)
-            if free is None:
-                raise InvalidInput(f"every part of {whole} is taken", remedy="Serve with a larger --services.")
-            kept.write_text(str(free))
+            taken = [path.read_text() for path in self._folder.parent.glob("*/services")]
+            kept.write_text(free_part(self._programs.services, taken))
         return kept.read_text()
 
     def _apiserver_argv(self) -> list[str]:
@@ -191,3 +187,14 @@ class ControlPlane:
             "--leader-elect=false",
             "--controllers=*," + ",".join(f"-{name}" for name in _OFF),
         ]
+
+
+def free_part(whole: str, taken: Sequence[str]) -> str:
+    """The first part of a range that touches none of those."""
+    known = [ip_network(one) for one in taken]
+    network = ip_network(whole)
+    parts = network.subnets(new_prefix=max(network.prefixlen, network.max_prefixlen - _PART_BITS))
+    for part in parts:
+        if not any(part.overlaps(one) for one in known):
+            return str(part)
+    raise InvalidInput(f"every part of {whole} is taken", remedy="Serve with a larger range: --services.")
