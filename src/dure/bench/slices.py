@@ -20,7 +20,9 @@ import os
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ GREEDY = 8
 DRAWS = 1000
 TELL = 50
 WARM_UP = 2
-"""Requests of a turn that are not counted: they may meet what the turn before has left."""
+"""Requests of a turn that are not counted, for each that is inside: they may meet what the turn before has left."""
 ALONE = ("slice", "slice-again")
 ORDERS = tuple(itertools.permutations(WAYS[1:]))
 
@@ -57,18 +59,28 @@ ORDERS = tuple(itertools.permutations(WAYS[1:]))
     show_default=True,
     help="Threads of the accelerator, half for each slice; 0 as for a node: all but one.",
 )
+@click.option(
+    "--inside",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Requests that the tenant has inside; with several it needs all of its slice.",
+)
 @bench_options
-def command(requests: int, rounds: int, kind: str, cores: int, as_json: bool, report: Path | None) -> None:
+def command(
+    requests: int, rounds: int, kind: str, cores: int, inside: int, as_json: bool, report: Path | None
+) -> None:
     """Measure a slice of a virtual accelerator against the model run directly, alone and beside a greedy tenant.
 
     \b
     Example:
       dure bench slices --rounds 60
+      dure bench slices --rounds 150 --requests 40 --inside 4
       dure bench slices --cores 2 --json
     """
     # What the daemon tells of its slices is progress; the result alone goes to standard output.
     with tempfile.TemporaryDirectory(prefix="dure-bench-") as folder, contextlib.redirect_stdout(sys.stderr):
-        found = _measured(Path(folder), kind, cores, requests, rounds)
+        found = _measured(Path(folder), kind, cores, requests, rounds, inside)
     rows = [_row(way, kind, *map(np.concatenate, zip(*all_, strict=True))) for way, all_ in found.items()]
     emit(Result("slices", rows, summarise(found)), as_json=as_json, report=report, figures=_figures(rows))
 
@@ -77,7 +89,7 @@ Found = dict[str, list[tuple[Any, Any]]]
 """For each way and round: milliseconds waited by each request, and on the device (empty where it was not asked)."""
 
 
-def _measured(folder: Path, kind: str, cores: int, requests: int, rounds: int) -> Found:
+def _measured(folder: Path, kind: str, cores: int, requests: int, rounds: int, inside: int) -> Found:
     from dure.adapters.onnx.models import KINDS, write_model
     from dure.device.cores import leave
     from dure.device.plugin.node import Accelerator, NodeConfig
@@ -103,11 +115,11 @@ def _measured(folder: Path, kind: str, cores: int, requests: int, rounds: int) -
             for number in range(rounds):
                 if number % TELL == 0:
                     click.echo(f"slices: round {number + 1} of {rounds}", err=True)
-                found["direct"].append((tenant.ask("direct", requests), np.array([])))
+                found["direct"].append((tenant.ask("direct", requests, 1), np.array([])))
                 for way in ORDERS[number % len(ORDERS)]:
                     with other.greedy() if way == "beside-greedy" else contextlib.nullcontext():
                         began_ms = slices.executors["v"].now_ms()
-                        waited = tenant.ask("slice", requests)
+                        waited = tenant.ask("slice", requests, inside)
                     used = _used(slices.executors["v"].record.timeline(began_ms)[0])
                     found[way].append((waited, used[-requests:]))
     finally:
@@ -124,15 +136,27 @@ def _used(spans: Iterable[Any]) -> Any:
     return np.array([found[number] for number in sorted(found)])
 
 
-def _timed(ask: Callable[[], object], requests: int) -> Any:
-    for _ in range(WARM_UP):
-        ask()
-    found = []
-    for _ in range(requests):
+def _timed(ask: Callable[[], Future[Any]], requests: int, inside: int) -> Any:
+    """Milliseconds of each, with so many on their way at any time."""
+    found: list[float] = []
+    waiting: deque[Future[Any]] = deque()
+    spare = WARM_UP * inside
+    for _ in range(spare + requests):
+        if len(waiting) == inside:
+            waiting.popleft().result()
         began = time.perf_counter()
-        ask()
-        found.append((time.perf_counter() - began) * 1000.0)
-    return np.array(found)
+
+        def answered(_: Future[Any], began: float = began) -> None:
+            found.append(time.perf_counter() - began)
+
+        waiting.append(ask())
+        waiting[-1].add_done_callback(answered)
+    for one in waiting:
+        one.result()
+    # Whoever waits for the last is told before the one that counts.
+    while len(found) < spare + requests:
+        time.sleep(0.001)
+    return np.array(found[spare:]) * 1000.0
 
 
 def _row(way: str, kind: str, found: Any, used: Any) -> dict[str, Any]:
@@ -167,13 +191,13 @@ class _Tenant:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pipe.send(("end", 0))
+        self._pipe.send(("end",))
         self._process.join(30.0)
         self._pipe.close()
 
-    def ask(self, way: str, requests: int) -> Any:
-        """Milliseconds of so many requests, one after the other."""
-        self._pipe.send((way, requests))
+    def ask(self, way: str, requests: int, inside: int) -> Any:
+        """Milliseconds of so many requests, with so many on their way at any time."""
+        self._pipe.send((way, requests, inside))
         return self._pipe.recv()
 
     @contextlib.contextmanager
@@ -184,7 +208,7 @@ class _Tenant:
         try:
             yield
         finally:
-            self._pipe.send(("enough", 0))
+            self._pipe.send(("enough",))
             self._pipe.recv()
 
 
@@ -202,11 +226,14 @@ def _obey(pipe: Any, model: Path, socket: Path, processors: set[int]) -> None:
     # The same runtime options as on a slice, in one piece and with one thread: what is measured is the daemon.
     runner = Runner(model, 1)
     with SliceClient(socket, model) as client:
-        asks = {"direct": lambda: runner.answer(("run", 0, given, 0, 1, 1)), "slice": lambda: client.infer(given)}
+        asks: dict[str, Callable[[], Future[Any]]] = {
+            "direct": lambda: _directly(runner, given),
+            "slice": lambda: client.submit(given),
+        }
         pipe.send("ready")
         while (told := pipe.recv())[0] != "end":
             if told[0] in asks:
-                pipe.send(_timed(asks[told[0]], told[1]))
+                pipe.send(_timed(asks[told[0]], *told[1:]))
                 continue
             inside = [client.submit(given) for _ in range(told[1])]
             pipe.send("greedy")
@@ -217,6 +244,12 @@ def _obey(pipe: Any, model: Path, socket: Path, processors: set[int]) -> None:
             for one in inside:
                 one.result()
             pipe.send("enough")
+
+
+def _directly(runner: Any, given: Any) -> Future[Any]:
+    made: Future[Any] = Future()
+    made.set_result(runner.answer(("run", 0, given, 0, 1, 1)))
+    return made
 
 
 def summarise(found: Found) -> dict[str, Any]:
