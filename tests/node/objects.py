@@ -22,8 +22,10 @@ Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def node_file(path: Path, sockets: Path, *devices: Json) -> Path:
-    path.write_text(yaml.safe_dump({"name": "real-0", "sockets": str(sockets), "devices": list(devices)}))
+def node_file(path: Path, sockets: Path, *devices: Json, cores: int = 0) -> Path:
+    """With `cores` 0 the accelerators have all that the machine has but one."""
+    file = {"name": "real-0", "sockets": str(sockets), "devices": list(devices), "cores": cores}
+    path.write_text(yaml.safe_dump(file))
     return path
 
 

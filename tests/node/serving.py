@@ -36,6 +36,11 @@ def serving_image(folder: Path) -> Path:
     return images.python(folder, "serving", PACKAGES, sources, ["-m", "dure.device.serving"])
 
 
+def training_image(folder: Path) -> Path:
+    """The example's job, out of this checkout and this Python."""
+    return images.python(folder, "training", ["numpy"], {"/app": ROOT / "examples" / "training"}, ["/app/train.py"])
+
+
 def arguments(linger_s: float = 1.0) -> list[str]:
     return [
         "/models/recommender.onnx",
@@ -67,12 +72,12 @@ def server_pod(name: str, namespace: str = "default") -> Json:
 class NodeProcesses:
     """`daemon` and `plugin` of one node, to be killed and started again."""
 
-    def __init__(self, cluster: Cluster, folder: Path, slices: int = 2) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, slices: int = 2, cores: int = 0) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         sockets = folder / "slices"
         self.file = node_file(
-            folder / "node.yaml", sockets, {"name": "v", "slices": slices, "memory_mib": 512 * slices}
+            folder / "node.yaml", sockets, {"name": "v", "slices": slices, "memory_mib": 512 * slices}, cores=cores
         )
         self.first = sockets / "v-0" / "device.sock"
         self._slices = slices
@@ -80,7 +85,7 @@ class NodeProcesses:
         kubelet = cluster.real[0].folder / "kubelet"
         self.daemon = self._process("serve", ["-f", str(self.file)], self.first.exists)
         self.plugin = self._process(
-            "plugin", ["-f", str(self.file), "--kubelet", str(kubelet), "--every", "0.2"], lambda: True
+            "plugin", ["-f", str(self.file), "--kubelet", str(kubelet), "--every", "0.5"], lambda: True
         )
         self.book = kubelet / "dure-units.json"
 
@@ -105,8 +110,8 @@ class NodeProcesses:
 
 
 @contextlib.contextmanager
-def node_processes(cluster: Cluster, folder: Path, slices: int = 2) -> Iterator[NodeProcesses]:
-    made = NodeProcesses(cluster, folder, slices)
+def node_processes(cluster: Cluster, folder: Path, slices: int = 2, cores: int = 0) -> Iterator[NodeProcesses]:
+    made = NodeProcesses(cluster, folder, slices, cores)
     try:
         made.start()
         yield made
@@ -118,7 +123,7 @@ class Client:
     """Asks one server, with a connection for each question, as whoever is not told of a move would."""
 
     def __init__(self, host: str, port: int = PORT) -> None:
-        self._address = (host, port)
+        self.host, self.port = host, port
         question = {"inputs": packed({"input": np.ones((32, 64), np.float32)})}
         self._body = msgspec.json.encode(question)
 
@@ -133,7 +138,7 @@ class Client:
         return self._ask("GET", path)
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        with contextlib.closing(http.client.HTTPConnection(*self._address, timeout=30.0)) as connection:
+        with contextlib.closing(http.client.HTTPConnection(self.host, self.port, timeout=30.0)) as connection:
             connection.request(method, path, body)
             answer = connection.getresponse()
             return answer.status, answer.read()

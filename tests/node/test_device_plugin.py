@@ -94,6 +94,22 @@ def test_two_units_come_from_one_device(cluster: Cluster, plugins: Plugins) -> N
     assert {one.split("-")[0] for one, name in found.items() if name == "pair"} == {"v1"}
 
 
+def test_two_devices_come_from_one_link_group(cluster: Cluster, tmp_path: Path) -> None:
+    groups = {"p": 0, "q": 1, "r": 0, "s": 1}
+    devices = [{"name": name, "memory_mib": 256, "link_group": group} for name, group in groups.items()]
+    path = node_file(tmp_path / "node.yaml", tmp_path / "slices", *devices)
+    listening = Listening(tmp_path / "slices", *(f"{name}-0" for name in groups))
+    with turning(Plugins(read_node(path), cluster.real[0].folder / "kubelet")) as plugins:
+        allocatable(cluster, VIRTUAL, 4)
+        for name, count in (("single", 1), ("pair", 2)):
+            cluster.apply(pod(name, "exec sleep 1000", VIRTUAL, count=count))
+            cluster.api.until(f"{PODS}/{name}", phase_is("Running"), what="a running pod")
+        found = held(plugins, cluster, lambda now: len(now) == 3)
+    cluster.kubectl("delete", "pods", "--all", "--wait=true")
+    listening.close_all()
+    assert len({groups[one.split("-")[0]] for one, name in found.items() if name == "pair"}) == 1
+
+
 def test_a_unit_that_falls_ill_is_not_given_until_it_is_well(
     cluster: Cluster, plugins: Plugins, slices: Listening
 ) -> None:

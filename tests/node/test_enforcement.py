@@ -13,9 +13,11 @@ from lab.lab import Lab
 from tests.kube.world import until
 from tests.lab.objects import has_condition
 from tests.node.serving import Client, NodeProcesses, node_processes, server_pod, serving_image
+from tests.node.traffic import CORES, FEW, PROBE, SLICES, Load, p95_ms
 
 pytestmark = [pytest.mark.lab, pytest.mark.real_node, pytest.mark.slow]
 TEAMS = ("red", "blue")
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +32,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield found
 
 
-@pytest.fixture
-def node(cluster: Cluster, tmp_path: Path) -> Iterator[NodeProcesses]:
-    with node_processes(cluster, tmp_path / "node") as made:
+@pytest.fixture(params=[(2, 0)], ids=["halves"])
+def node(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Iterator[NodeProcesses]:
+    """Slices, and cores that they share."""
+    with node_processes(cluster, tmp_path / "node", *request.param) as made:
         yield made
         for team in TEAMS:
             cluster.kubectl("delete", "pods", "--all", "-n", team, "--grace-period=0", "--force")
@@ -85,6 +88,30 @@ def test_two_tenants_compute_side_by_side_and_a_killed_container_frees_its_slice
     assert clients["blue"].infer() == 200
     until(lambda: Client(ready(cluster, "red")).infer() == 200, "the container that was started again")
     assert len(node.held()) == 2
+
+
+@pytest.mark.parametrize("node", [(SLICES, CORES)], ids=["small"], indirect=True)
+def test_a_greedy_tenant_gets_no_more_than_its_slice_and_slows_nobody_else(
+    cluster: Cluster, node: NodeProcesses
+) -> None:
+    loads = {team: Load(client.host, client.port) for team, client in servers(cluster).items()}
+    blue, red = loads["blue"], loads["red"]
+    alone, begin_s = blue.capacity(FEW, PROBE, PATIENCE_S), blue.now_s
+    try:
+        # Four times as many inside: whoever serves them in the order of their coming gives it four fifths.
+        red.offer(4 * FEW)
+        until(lambda: len(red.seen) >= PROBE, "a backlog", PATIENCE_S)
+        begin = len(red.seen), red.now_s
+        beside_s, beside = blue.now_s, blue.capacity(FEW, PROBE, PATIENCE_S)
+        greedy = (len(red.seen) - begin[0]) / (red.now_s - begin[1])
+    finally:
+        for load in loads.values():
+            load.stop()
+    waited = p95_ms(blue.between(0.0, begin_s)), p95_ms(blue.between(beside_s, blue.now_s))
+    print(f"answers/s: {alone:.1f} alone, {beside:.1f} beside a greedy one, which gets {greedy:.1f}")
+    print(f"p95: {waited[0]} ms alone, {waited[1]} ms beside it")
+    assert greedy < 1.5 * beside
+    assert [load.failed for load in loads.values()] == [[], []]
 
 
 def test_a_killed_daemon_is_recovered_from_and_no_slice_is_lost(cluster: Cluster, node: NodeProcesses) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,38 +12,24 @@ from typing import Protocol
 import pytest
 
 from dure.model.decision import Move
-from dure.model.demand import Demand
-from dure.model.units import HOUR_S
-from dure.model.workload import AcceptedClass, Phase, Workload, WorkloadType
+from dure.model.workload import Phase
 from examples.training.store import Folder
-from lab import images
 from lab.lab import Lab
 from lab.rest import Json
 from tests.fixtures.object_store import ObjectStore, object_store
-from tests.kube.world import install_crds, until
+from tests.kube.world import until
 from tests.lab.test_faults import ROOT
-from tests.node.plane_world import POOL, PlaneWorld, plane_world
-from tests.node.serving import node_processes
+from tests.node.plane_world import PATIENCE_S, PlaneWorld, example, plane_lab, plane_world
+from tests.node.serving import node_processes, training_image
 
 pytestmark = [pytest.mark.lab, pytest.mark.real_node, pytest.mark.slow]
 EXAMPLE = ROOT / "examples" / "training"
 STEPS, EVERY = 600, 100
-PATIENCE_S = 240.0
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
-    names = ["a", "b"]
-    with Lab(
-        names,
-        real_nodes=dict.fromkeys(names, 1),
-        off={name: {"kube-scheduler"} for name in names},
-        first=install_crds,
-    ) as made:
-        image = images.python(tmp_path, "training", ["numpy"], {"/app": EXAMPLE}, ["/app/train.py"])
-        for name in names:
-            made[name].real[0].load(image)
-            made[name].kubectl("label", "node", "real-0", f"dure.dev/pool={POOL}")
+    with plane_lab(training_image(tmp_path)) as made:
         yield made
 
 
@@ -81,27 +66,16 @@ class InBucket:
         return {"hostNetwork": True, "containers": [{**container, "args": args, "env": env}]}
 
 
-def fit(kept: Kept, pause_s: float) -> Workload:
-    arguments = ["--steps", str(STEPS), "--every", str(EVERY), "--pause", str(pause_s)]
-    container = {
-        "name": "train",
-        "image": "dure.lab/training:1",
-        "imagePullPolicy": "Never",
-        "args": arguments,
-    }
-    spec = {"terminationGracePeriodSeconds": 1, **kept.spec(container)}
-    return Workload(
-        name="fit",
-        tenant="search",
-        type=WorkloadType.TRAINING,
-        classes=(AcceptedClass("virtual-slice"),),
-        demand=Demand(devices=1, memory_mib=64, cpu_milli=100, host_memory_mib=128),
-        # Whoever is nearly done is left alone.
-        duration_s=2 * HOUR_S,
-        checkpoint_s=1.0,
-        interruptible=True,
-        template=json.dumps({"spec": spec}),
-    )
+def fit(kept: Kept, pause_s: float) -> Json:
+    """The example with fewer steps, and its checkpoints where the test can see them."""
+    document = example("training")
+    [container] = document["spec"]["template"]["spec"]["containers"]
+    container = {name: container[name] for name in ("name", "image", "imagePullPolicy")}
+    container["args"] = ["--steps", str(STEPS), "--every", str(EVERY), "--pause", str(pause_s)]
+    # Whoever is nearly done is left alone.
+    document["spec"] |= {"duration": "2h", "checkpoint": "1s"}
+    document["spec"]["template"] = {"spec": {"terminationGracePeriodSeconds": 1, **kept.spec(container)}}
+    return document
 
 
 def test_a_job_that_the_plane_moves_at_a_checkpoint_ends_with_the_result_of_an_undisturbed_run(
@@ -129,27 +103,21 @@ def fresh(folder: Path) -> Path:
 
 def moved(world: PlaneWorld, kept: Kept) -> bytes | None:
     """The result of a job that begins in one cluster and, when the other has become cheaper, ends there."""
-    until(lambda: len({one.cluster for one in world.fleet.store.list_reports()}) == 2, "both agents", PATIENCE_S)
-    world.fleet.desk.submit(fit(kept, pause_s=3.0))
+    world.submit(fit(kept, pause_s=3.0))
     until(lambda: kept.read("checkpoint.pickle") is not None, "the first checkpoint", PATIENCE_S)
-    assert home(world) == "a"
+    assert world.home("fit")[0] == "a"
     until(lambda: world.status("fit").done_s > 0, "safe work in the record", PATIENCE_S)
-    world.price(a=300, b=100)
+    world.price(a=3.0, b=1.0)
     until(lambda: any(isinstance(one, Move) for one in world.decisions("fit")), "the decision to move", PATIENCE_S)
     assert kept.read("result.json") is None
     until(lambda: "begins at step" in said(world), "its beginning in the second home", PATIENCE_S)
     assert not world.pods("a"), "never in two homes"
     assert f"begins at step 0 of {STEPS}" not in said(world)
     until(lambda: world.status("fit").phase.ended, "its end", PATIENCE_S)
-    assert (world.status("fit").phase, home(world)) == (Phase.DONE, "b")
+    assert (world.status("fit").phase, world.home("fit")[0]) == (Phase.DONE, "b")
     for name in world.lab:
         until(lambda name=name: not world.pods(name), "the end of its pods", PATIENCE_S)  # type: ignore[misc]
     return kept.read("result.json")
-
-
-def home(world: PlaneWorld) -> str:
-    placement = world.status("fit").placement
-    return placement.cluster if placement else ""
 
 
 def said(world: PlaneWorld) -> str:

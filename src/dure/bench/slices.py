@@ -1,10 +1,11 @@
 """`dure bench slices`: what a slice costs against running the model directly, and what a greedy neighbour costs.
 
 One model, the same requests: run directly (`direct`), on a slice over its socket (`slice`), and on a slice while the
-other slice's tenant asks as much as it can (`beside-greedy`). They take turns within every round, so what else
-the machine does hits all of them; alone on the slice is measured twice (`slice`, `slice-again`), for what the machine
-does by itself. Ratios are of quantiles over all rounds, with an interval from rounds drawn again and again.
-Tenants are processes of their own, as containers are; this one is the daemon.
+other slice's tenant asks as much as it can (`beside-greedy`). They take turns of a few requests, in every order
+equally often, so what else the machine does hits all of them. Alone on the slice is measured twice (`slice`,
+`slice-again`): both together are what is compared with, one against the other is what chance makes of the same.
+Ratios are of quantiles over all rounds, with an interval from rounds drawn again and again. Tenants are processes of
+their own, as containers are; this one is the daemon.
 
 Two clocks: what the tenant waited (`p50_ms`, `p99_ms`), and the time on the device that its requests took
 (`device_...`), in which what the operating system gave to other programs does not count. Needs the `device` extra.
@@ -13,12 +14,15 @@ Two clocks: what the tenant waited (`p50_ms`, `p99_ms`), and the time on the dev
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -30,39 +34,54 @@ from dure.bench.result import Result, bench_options, emit
 WAYS = ("direct", "slice", "beside-greedy", "slice-again")
 GREEDY = 8
 """Requests the greedy neighbour has inside at any time."""
-DRAWS = 2000
+DRAWS = 1000
+TELL = 50
+WARM_UP = 2
+"""Requests of a turn that are not counted, for each that is inside: they may meet what the turn before has left."""
+ALONE = ("slice", "slice-again")
+ORDERS = tuple(itertools.permutations(WAYS[1:]))
 
 
 @click.command()
 @click.option(
-    "--requests", type=click.IntRange(10), default=60, show_default=True, help="Requests of each way and round."
+    "--requests", type=click.IntRange(5), default=10, show_default=True, help="Requests of each way and round."
 )
 @click.option(
-    "--rounds", type=click.IntRange(1), default=20, show_default=True, help="Times each way is run, in turn."
+    "--rounds", type=click.IntRange(6), default=600, show_default=True, help="Times each way is run, in turn."
 )
 @click.option(
     "--model", "kind", default="convolution", show_default=True, help="convolution, transformer, recommender."
 )
 @click.option(
     "--cores",
-    type=click.IntRange(1, 64),
-    default=2,
+    type=click.IntRange(0, 64),
+    default=0,
     show_default=True,
-    help="Threads of the accelerator, half for each slice; fewer than the machine has leave it some.",
+    help="Threads of the accelerator, half for each slice; 0 as for a node: all but one.",
+)
+@click.option(
+    "--inside",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Requests that the tenant has inside; with several it needs all of its slice.",
 )
 @bench_options
-def command(requests: int, rounds: int, kind: str, cores: int, as_json: bool, report: Path | None) -> None:
+def command(
+    requests: int, rounds: int, kind: str, cores: int, inside: int, as_json: bool, report: Path | None
+) -> None:
     """Measure a slice of a virtual accelerator against the model run directly, alone and beside a greedy tenant.
 
     \b
     Example:
-      dure bench slices --requests 500 --json
-      dure bench slices --cores 1
+      dure bench slices --rounds 60
+      dure bench slices --rounds 150 --requests 40 --inside 4
+      dure bench slices --cores 2 --json
     """
     # What the daemon tells of its slices is progress; the result alone goes to standard output.
     with tempfile.TemporaryDirectory(prefix="dure-bench-") as folder, contextlib.redirect_stdout(sys.stderr):
-        found = _measured(Path(folder), kind, cores, requests, rounds)
-    rows = [_row(way, kind, number, *one) for way, all_ in found.items() for number, one in enumerate(all_)]
+        found = _measured(Path(folder), kind, cores, requests, rounds, inside)
+    rows = [_row(way, kind, *map(np.concatenate, zip(*all_, strict=True))) for way, all_ in found.items()]
     emit(Result("slices", rows, summarise(found)), as_json=as_json, report=report, figures=_figures(rows))
 
 
@@ -70,11 +89,11 @@ Found = dict[str, list[tuple[Any, Any]]]
 """For each way and round: milliseconds waited by each request, and on the device (empty where it was not asked)."""
 
 
-def _measured(folder: Path, kind: str, cores: int, requests: int, rounds: int) -> Found:
+def _measured(folder: Path, kind: str, cores: int, requests: int, rounds: int, inside: int) -> Found:
     from dure.adapters.onnx.models import KINDS, write_model
     from dure.device.cores import leave
     from dure.device.plugin.node import Accelerator, NodeConfig
-    from dure.device.slices import SWITCH_S, Slices, own_processors
+    from dure.device.slices import Slices, own_processors, quicken
     from dure.model.errors import InvalidInput
 
     if kind not in KINDS:
@@ -86,7 +105,7 @@ def _measured(folder: Path, kind: str, cores: int, requests: int, rounds: int) -
     everywhere = os.sched_getaffinity(0)
     leave(processors)
     slices = Slices(config, processors=processors)
-    sys.setswitchinterval(SWITCH_S)
+    quicken()
     found: Found = {way: [] for way in WAYS}
     try:
         with (
@@ -94,13 +113,13 @@ def _measured(folder: Path, kind: str, cores: int, requests: int, rounds: int) -
             _Tenant(path, sockets / "v-1" / "device.sock", everywhere) as other,
         ):
             for number in range(rounds):
-                click.echo(f"slices: round {number + 1} of {rounds}", err=True)
-                found["direct"].append((tenant.ask("direct", requests), np.array([])))
-                # Backwards every other time: what grows or fades meanwhile hits all of them alike.
-                for way in WAYS[1:][:: -1 if number % 2 else 1]:
+                if number % TELL == 0:
+                    click.echo(f"slices: round {number + 1} of {rounds}", err=True)
+                found["direct"].append((tenant.ask("direct", requests, 1), np.array([])))
+                for way in ORDERS[number % len(ORDERS)]:
                     with other.greedy() if way == "beside-greedy" else contextlib.nullcontext():
                         began_ms = slices.executors["v"].now_ms()
-                        waited = tenant.ask("slice", requests)
+                        waited = tenant.ask("slice", requests, inside)
                     used = _used(slices.executors["v"].record.timeline(began_ms)[0])
                     found[way].append((waited, used[-requests:]))
     finally:
@@ -117,18 +136,30 @@ def _used(spans: Iterable[Any]) -> Any:
     return np.array([found[number] for number in sorted(found)])
 
 
-def _timed(ask: Callable[[], object], requests: int) -> Any:
-    for _ in range(3):
-        ask()
-    found = []
-    for _ in range(requests):
+def _timed(ask: Callable[[], Future[Any]], requests: int, inside: int) -> Any:
+    """Milliseconds of each, with so many on their way at any time."""
+    found: list[float] = []
+    waiting: deque[Future[Any]] = deque()
+    spare = WARM_UP * inside
+    for _ in range(spare + requests):
+        if len(waiting) == inside:
+            waiting.popleft().result()
         began = time.perf_counter()
-        ask()
-        found.append((time.perf_counter() - began) * 1000.0)
-    return np.array(found)
+
+        def answered(_: Future[Any], began: float = began) -> None:
+            found.append(time.perf_counter() - began)
+
+        waiting.append(ask())
+        waiting[-1].add_done_callback(answered)
+    for one in waiting:
+        one.result()
+    # Whoever waits for the last is told before the one that counts.
+    while len(found) < spare + requests:
+        time.sleep(0.001)
+    return np.array(found[spare:]) * 1000.0
 
 
-def _row(way: str, kind: str, number: int, found: Any, used: Any) -> dict[str, Any]:
+def _row(way: str, kind: str, found: Any, used: Any) -> dict[str, Any]:
     device = {} if not len(used) else {
         "device_p50_ms": round(float(np.quantile(used, 0.5)), 4),
         "device_p99_ms": round(float(np.quantile(used, 0.99)), 4),
@@ -136,8 +167,9 @@ def _row(way: str, kind: str, number: int, found: Any, used: Any) -> dict[str, A
     return {
         "policy": way,
         "input": kind,
-        "seed": number,
+        "seed": 0,
         "requests": len(found),
+        "p10_ms": round(float(np.quantile(found, 0.1)), 4),
         "p50_ms": round(float(np.quantile(found, 0.5)), 4),
         "p99_ms": round(float(np.quantile(found, 0.99)), 4),
         "mean_ms": round(float(found.mean()), 4),
@@ -160,13 +192,13 @@ class _Tenant:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pipe.send(("end", 0))
+        self._pipe.send(("end",))
         self._process.join(30.0)
         self._pipe.close()
 
-    def ask(self, way: str, requests: int) -> Any:
-        """Milliseconds of so many requests, one after the other."""
-        self._pipe.send((way, requests))
+    def ask(self, way: str, requests: int, inside: int) -> Any:
+        """Milliseconds of so many requests, with so many on their way at any time."""
+        self._pipe.send((way, requests, inside))
         return self._pipe.recv()
 
     @contextlib.contextmanager
@@ -177,7 +209,7 @@ class _Tenant:
         try:
             yield
         finally:
-            self._pipe.send(("enough", 0))
+            self._pipe.send(("enough",))
             self._pipe.recv()
 
 
@@ -195,11 +227,14 @@ def _obey(pipe: Any, model: Path, socket: Path, processors: set[int]) -> None:
     # The same runtime options as on a slice, in one piece and with one thread: what is measured is the daemon.
     runner = Runner(model, 1)
     with SliceClient(socket, model) as client:
-        asks = {"direct": lambda: runner.answer(("run", 0, given, 0, 1, 1)), "slice": lambda: client.infer(given)}
+        asks: dict[str, Callable[[], Future[Any]]] = {
+            "direct": lambda: _directly(runner, given),
+            "slice": lambda: client.submit(given),
+        }
         pipe.send("ready")
         while (told := pipe.recv())[0] != "end":
             if told[0] in asks:
-                pipe.send(_timed(asks[told[0]], told[1]))
+                pipe.send(_timed(asks[told[0]], *told[1:]))
                 continue
             inside = [client.submit(given) for _ in range(told[1])]
             pipe.send("greedy")
@@ -212,31 +247,46 @@ def _obey(pipe: Any, model: Path, socket: Path, processors: set[int]) -> None:
             pipe.send("enough")
 
 
+def _directly(runner: Any, given: Any) -> Future[Any]:
+    made: Future[Any] = Future()
+    made.set_result(runner.answer(("run", 0, given, 0, 1, 1)))
+    return made
+
+
 def summarise(found: Found) -> dict[str, Any]:
     """Ratios of quantiles over all requests of all rounds; `..._from` and `..._to` hold 95 % of what chance makes."""
 
-    def ratio(over: str, under: str, quantile: float, clock: int = 0) -> dict[str, float]:
-        pairs = [(one[clock], two[clock]) for one, two in zip(found[over], found[under], strict=True)]
+    def ratio(name: str, over: tuple[str, ...], under: tuple[str, ...], quantile: float, clock: int = 0) -> None:
+        sides = _rounds(found, over, clock), _rounds(found, under, clock)
         chance = np.random.default_rng(1)
-        drawn = [[pairs[i] for i in chance.integers(0, len(pairs), len(pairs))] for _ in range(DRAWS)]
-        low, high = np.quantile([_ratio(some, quantile) for some in drawn], (0.025, 0.975))
-        name = f"{'device_' if clock else ''}p{round(quantile * 100)}_{over}_vs_{under}".replace("-", "_")
-        values = {name: _ratio(pairs, quantile), f"{name}_from": low, f"{name}_to": high}
-        return {key: round(float(value), 4) for key, value in values.items()}
+        rounds = len(sides[0])
+        drawn = [_ratio(*sides, quantile, chance.integers(0, rounds, rounds)) for _ in range(DRAWS)]
+        low, high = np.quantile(drawn, (0.025, 0.975))
+        key = f"{'device_' if clock else ''}p{round(quantile * 100)}_{name}"
+        values = {key: _ratio(*sides, quantile, np.arange(rounds)), f"{key}_from": low, f"{key}_to": high}
+        told.update({name: round(float(value), 4) for name, value in values.items()})
 
-    return {
-        **ratio("slice", "direct", 0.5),
-        **ratio("beside-greedy", "slice", 0.5),
-        **ratio("beside-greedy", "slice", 0.99),
-        **ratio("slice-again", "slice", 0.99),
-        **ratio("beside-greedy", "slice", 0.5, clock=1),
-        **ratio("beside-greedy", "slice", 0.99, clock=1),
-    }
+    told: dict[str, Any] = {"requests_beside_greedy": sum(len(one[0]) for one in found["beside-greedy"])}
+    # The quickest tenth tells what the daemon takes by itself, whatever else the machine does.
+    for quantile in (0.1, 0.5):
+        ratio("slice_vs_direct", ALONE, ("direct",), quantile)
+    for quantile in (0.5, 0.99):
+        ratio("beside_greedy_vs_alone", ("beside-greedy",), ALONE, quantile)
+    ratio("alone_again_vs_alone", ("slice-again",), ("slice",), 0.99)
+    for quantile in (0.5, 0.99):
+        ratio("beside_greedy_vs_alone", ("beside-greedy",), ALONE, quantile, clock=1)
+    return told
 
 
-def _ratio(pairs: list[tuple[Any, Any]], quantile: float) -> float:
-    over, under = (np.quantile(np.concatenate(side), quantile) for side in zip(*pairs, strict=True))
-    return float(over / under)
+def _rounds(found: Found, ways: tuple[str, ...], clock: int) -> Any:
+    """A row for each round, with the requests of all these ways."""
+    least = min(len(one[clock]) for way in ways for one in found[way])
+    return np.hstack([np.stack([one[clock][:least] for one in found[way]]) for way in ways])
+
+
+def _ratio(over: Any, under: Any, quantile: float, rounds: Any) -> float:
+    """Of the quantiles over these rounds."""
+    return float(np.quantile(over[rounds], quantile) / np.quantile(under[rounds], quantile))
 
 
 def _figures(rows: list[dict[str, Any]]) -> list[object]:
@@ -244,7 +294,6 @@ def _figures(rows: list[dict[str, Any]]) -> list[object]:
 
     figure = go.Figure()
     for field in ("p50_ms", "p99_ms"):
-        shown = [float(np.median([row[field] for row in rows if row["policy"] == way])) for way in WAYS]
-        figure.add_bar(name=field, x=list(WAYS), y=shown)
+        figure.add_bar(name=field, x=[row["policy"] for row in rows], y=[row[field] for row in rows])
     figure.update_layout(title="Latency of one model, ms", barmode="group")
     return [figure]

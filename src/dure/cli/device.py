@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import tempfile
 import threading
 from importlib.util import find_spec
@@ -163,10 +162,9 @@ def serve(path: Path, policy: str) -> None:
     from dure.adapters.redact import guard_logs
     from dure.device.cores import leave
     from dure.device.plugin.node import read_node
-    from dure.device.slices import SWITCH_S, Slices, own_processors
+    from dure.device.slices import Slices, own_processors, quicken
 
     guard_logs()
-    sys.setswitchinterval(SWITCH_S)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -174,6 +172,7 @@ def serve(path: Path, policy: str) -> None:
     processors = own_processors(config)
     leave(processors)
     slices = Slices(config, policy, processors)
+    quicken()
     click.echo(f"Serving {len(slices.doors)} slices (Ctrl-C stops it)", err=True)
     try:
         stop.wait()

@@ -1,7 +1,7 @@
 """Which processors are a virtual accelerator's own, so that neither the daemon nor containers compute on them.
 
-Only where the node file gives accelerators fewer cores than the machine has: the last of them are theirs, the rest is
-the host's. Priorities are raised where the system lets us; without that right everything works, with more jitter.
+Unless the node file gives accelerators as many cores as the machine has, the last ones are theirs and the rest is the
+host's. Priorities are raised where the system lets us; without that right everything works, with more jitter.
 """
 
 from __future__ import annotations
@@ -12,6 +12,12 @@ from collections.abc import Iterable
 
 RAISED = -10
 """Niceness on a core of the device's own: who else lands there gets about a tenth of it."""
+
+
+def shared_out(wanted: int, machine: int) -> int:
+    """Cores that accelerators share out. If nobody says how many, all but one: what is advertised can then be held
+    strictly, as daemon and containers need some time too, and took it from whoever was computing."""
+    return wanted or max(1, machine - 1)
 
 
 def own(processors: Iterable[int], cores: int, devices: int) -> tuple[frozenset[int], ...]:

@@ -9,8 +9,10 @@ tenant's process.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
+import sys
 import tempfile
 import threading
 from concurrent.futures import Future
@@ -21,7 +23,7 @@ import structlog
 
 from dure.adapters.shapes import settle
 from dure.device.config import AUTO, DeviceConfig, TenantConfig
-from dure.device.cores import own
+from dure.device.cores import own, shared_out
 from dure.device.executor import Executor
 from dure.device.plugin.inject import SOCKET
 from dure.device.plugin.node import Accelerator, Mode, NodeConfig, Unit, units
@@ -33,6 +35,8 @@ log = structlog.get_logger()
 SUFFIXES = (".onnx", ".pt2")
 SWITCH_S = 0.0005
 """How long one thread of the daemon may keep the others waiting: a tenth of what Python grants it."""
+COLLECT_AFTER = 50_000
+"""New objects until the interpreter looks for circles among them."""
 
 
 class Slices:
@@ -66,6 +70,15 @@ class Slices:
         self._folder.cleanup()
 
 
+def quicken() -> None:
+    """For the process of a daemon whose answers should take equally long: threads give way to each other soon, and
+    what is there by now is never again searched for circles, nor what comes after every 700 objects."""
+    sys.setswitchinterval(SWITCH_S)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
+
+
 def own_processors(config: NodeConfig) -> tuple[frozenset[int], ...]:
     """Of each virtual accelerator of the node, the processors that are its own."""
     virtual, cores = _virtual(config)
@@ -77,7 +90,7 @@ def _virtual(config: NodeConfig) -> tuple[list[Accelerator], int]:
     virtual = [device for device in config.devices if device.mode is Mode.VIRTUAL]
     if not virtual:
         raise InvalidInput("this node has no virtual accelerator", remedy="Add a device with `mode: virtual`.")
-    return virtual, max(1, (config.cores or os.cpu_count() or 1) // len(virtual))
+    return virtual, max(1, shared_out(config.cores, os.cpu_count() or 1) // len(virtual))
 
 
 def _executor(device: Accelerator, cores: int, policy: str, processors: frozenset[int]) -> Executor:

@@ -16,10 +16,10 @@ def found(beside: float, rounds: int = 6) -> Found:
 
 def test_what_slows_all_ways_of_a_round_changes_no_ratio() -> None:
     calm = summarise(found(1.05))
-    assert calm["p99_beside_greedy_vs_slice"] == 1.05
-    assert calm["p99_slice_again_vs_slice"] == 1.0
-    assert calm["device_p99_beside_greedy_vs_slice"] == 1.0
-    assert summarise(found(2.0))["p50_beside_greedy_vs_slice"] == 2.0
+    assert calm["p99_beside_greedy_vs_alone"] == 1.05
+    assert calm["p99_alone_again_vs_alone"] == 1.0
+    assert calm["device_p99_beside_greedy_vs_alone"] == 1.0
+    assert summarise(found(2.0))["p50_beside_greedy_vs_alone"] == 2.0
 
 
 def test_the_interval_holds_the_ratio_and_grows_where_rounds_differ() -> None:
@@ -28,7 +28,7 @@ def test_the_interval_holds_the_ratio_and_grows_where_rounds_differ() -> None:
     waited, used = even["beside-greedy"][0]
     uneven["beside-greedy"][0] = (waited * 3.0, used)
     calm, wild = summarise(even), summarise(uneven)
-    name = "p99_beside_greedy_vs_slice"
+    name = "p99_beside_greedy_vs_alone"
     for told in (calm, wild):
         assert told[f"{name}_from"] <= told[name] <= told[f"{name}_to"]
     assert wild[f"{name}_to"] > calm[f"{name}_to"]

@@ -16,7 +16,7 @@ import pytest
 from dure.adapters.onnx.models import sample_input, write_model
 from dure.adapters.onnx.worker import whole_model
 from dure.device.config import DeviceConfig, TenantConfig
-from dure.device.cores import own
+from dure.device.cores import own, shared_out
 from dure.device.executor import Executor
 from dure.device.pace import KEPT, Pace
 
@@ -74,6 +74,11 @@ def test_a_device_has_processors_of_its_own_only_where_the_host_keeps_some() -> 
     assert own({4, 6, 7}, 2, 1) == (frozenset({6, 7}),)
     assert own({0, 1}, 2, 1) == (frozenset(),)
     assert own({0, 1}, 1, 2) == (frozenset(), frozenset())
+
+
+def test_the_host_keeps_a_core_unless_its_owner_gives_it_away() -> None:
+    assert [shared_out(0, machine) for machine in (1, 2, 8)] == [1, 1, 7]
+    assert shared_out(2, 2) == 2
 
 
 def test_a_greedy_tenant_is_stopped_for_its_neighbour_and_both_get_the_same_bits_as_alone(model: Path) -> None:

@@ -77,6 +77,9 @@ def test_two_containers_get_their_own_models_answers_bit_by_bit(
                 np.testing.assert_array_equal(future.result(60.0)["output"], expected)
         squads = slices.executors["v"].record.squads()
         assert {name for squad in squads for name, _, _ in squad.members} == {"v-0", "v-1"}
+        ran, *_ = slices.executors["v"].record.timeline(0.0)
+        pairs = [(one, other) for one in ran for other in ran if one.tenant < other.tenant]
+        assert any(one.start_ms < other.end_ms and other.start_ms < one.end_ms for one, other in pairs), "at once"
     finally:
         for client in clients.values():
             client.close()

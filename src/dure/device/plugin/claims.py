@@ -7,7 +7,8 @@ was prepared survives this process, and preparing again is preparing the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,14 @@ from dure.adapters.kubelet.service import Method, SocketServer
 from dure.device.plugin.inject import injected
 from dure.device.plugin.node import DOMAIN, NodeConfig, Unit
 from dure.model.errors import Conflict, DureError, NotFound, Permanent
+from dure.model.units import Seconds
 
 DRIVER = DOMAIN
 CDI_KIND = f"{DOMAIN}/claim"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 Json = dict[str, Any]
+# What was published is looked for this often: rarely enough for a thousand nodes.
+LOOK_S: Seconds = 10.0
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -58,14 +62,17 @@ class Driver:
     """`sync` publishes what is healthy and keeps the sockets; the kubelet calls the rest."""
 
     def __init__(
-        self, node: str, units: tuple[Unit, ...], config: NodeConfig, api: Api, kubelet: Path, cdi: Path
-    ) -> None:
+        self, node: str, units: tuple[Unit, ...], config: NodeConfig, api: Api, kubelet: Path, cdi: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self._node = node
         self._units = {unit.id: unit for unit in units}
         self._config = config
         self._api = api
         self._cdi = cdi
         self._published: Json = {}
+        self._clock = clock
+        self._looked_s = clock()
         self._socket = kubelet / "plugins" / DRIVER / "dra.sock"
         self._registration = kubelet / "plugins_registry" / f"{DRIVER}-reg.sock"
         self._servers: list[SocketServer] = []
@@ -73,8 +80,9 @@ class Driver:
     def sync(self, ill: frozenset[str]) -> None:
         """Publish, and serve again where a kubelet that started anew has removed the sockets."""
         wanted = resource_slice(self._node, [unit for unit in self._units.values() if unit.id not in ill])
-        if wanted != self._published:
-            self._api.apply(f"{SLICES}/{wanted['metadata']['name']}", wanted, dict)
+        path = f"{SLICES}/{wanted['metadata']['name']}"
+        if wanted != self._published or self._is_gone(path):
+            self._api.apply(path, wanted, dict)
             self._published = wanted
         if not self._servers or not all(server.path.exists() for server in self._servers):
             self.close()
@@ -92,6 +100,17 @@ class Driver:
         for server in self._servers:
             server.close()
         self._servers = []
+
+    def _is_gone(self, path: str) -> bool:
+        """A kubelet that starts anew takes away what was published for its node; looked at now and then."""
+        if self._clock() - self._looked_s < LOOK_S:
+            return False
+        self._looked_s = self._clock()
+        try:
+            self._api.get(path, dict)
+        except NotFound:
+            return True
+        return False
 
     def prepare(self, asked: dra.Claims) -> dra.PreparedClaims:
         return dra.PreparedClaims({claim.uid: self._prepared(claim) for claim in asked.claims})

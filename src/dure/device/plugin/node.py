@@ -62,7 +62,7 @@ class NodeConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sockets: str = "/run/dure/slices"
     mps_pipe: str = "/tmp/nvidia-mps"
     cores: int = 0
-    """Threads that virtual accelerators share out; 0 means all of this machine."""
+    """Threads that virtual accelerators share out; 0 means all of this machine but one, which the host keeps."""
 
 
 class Unit(msgspec.Struct, frozen=True):
