@@ -22,7 +22,7 @@ from tests.ship.image import ARCHIVE, NAME
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.real_node,
     pytest.mark.parts("helm"),
     pytest.mark.skipif(not ARCHIVE.exists(), reason="no image was built here: make image-try"),

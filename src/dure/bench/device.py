@@ -19,6 +19,7 @@ import numpy as np
 
 from dure.bench.result import Result, bench_options, emit
 from dure.device.config import DeviceConfig, TenantConfig
+from dure.files.params import FiniteRange
 from dure.share.policies import POLICIES
 
 MODES = ("squads", "threads", "turns")
@@ -33,7 +34,7 @@ FIELDS = ("mean_ms", "p99_ms", "p99_over_promise", "requests_per_s")
 )
 @click.option(
     "--promise",
-    type=click.FloatRange(1.0),
+    type=FiniteRange(1.0),
     default=3.0,
     show_default=True,
     help="Latency promised to every model, in times alone on one thread.",

@@ -23,6 +23,8 @@ USUAL = ("dure", "fgd", "bestfit", "random")
 # Nobody moves for less than this of a device, and there is one move for a hundred of the pods that run.
 WORTH_MOVING = 300
 MOVES_PER_POD = 0.01
+# Devices that a move has to bring, less what others lose: while nearly all moves are left, and for the last of them.
+FIRST_NET, LAST_NET = -0.5, 1.5
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -74,8 +76,8 @@ def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints, moving: bool) -> 
                 ask = asks[order[done + i]]
                 holders.add(ask, Seat(int(got[i]), tuple(int(d) for d in devices[i, : ask.pieces]), int(bits[i])))
             if got[-1] < 0:
-                left_over = int(MOVES_PER_POD * holders.count) - moves
-                row, made = move_for(grid, asks[order[stop - 1]], holders, left_over)
+                allowed = int(MOVES_PER_POD * holders.count)
+                row, made = move_for(grid, asks[order[stop - 1]], holders, allowed, moves)
                 nodes[stop - 1] = holders.node[row] if row is not None else -1
                 moves += made
         grid.arrived([asks[i] for i in order[done:stop]])
@@ -88,10 +90,15 @@ def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints, moving: bool) -> 
     return nodes, left, grid.hosts[:, H_CPU], moves
 
 
-def move_for(grid: Grid, ask: Ask, holders: Holders, budget: int) -> tuple[int | None, int]:
-    """Let a refused demand in by moves if it is worth them; answers its row and how many moves were made."""
-    most = min(2, budget, ask.milli * ask.pieces // WORTH_MOVING)
-    way = relocate(grid, ask, holders, most) if most > 0 else None
+def move_for(grid: Grid, ask: Ask, holders: Holders, allowed: int, used: int) -> tuple[int | None, int]:
+    """Let a refused demand in by moves if it is worth them; answers its row and how many moves were made.
+
+    What a move has to bring rises with the part of the budget that is gone: what nobody asks for need not be saved.
+    """
+    most = min(2, allowed - used, ask.milli * ask.pieces // WORTH_MOVING)
+    if most <= 0:
+        return None, 0
+    way = relocate(grid, ask, holders, most, FIRST_NET + (LAST_NET - FIRST_NET) * used / allowed)
     return (None, 0) if way is None else (holders.add(ask, way.seat), len(way.moved))
 
 

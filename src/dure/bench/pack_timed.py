@@ -141,8 +141,8 @@ class Running:
         if seat is not None:
             row = self.holders.add(ask, seat)
         else:
-            budget = int(MOVES_PER_POD * self.placed) - self.moves if self._moving and moving else 0
-            moved, made = move_for(self.layout.grid, ask, self.holders, budget)
+            allowed = int(MOVES_PER_POD * self.placed) if self._moving and moving else 0
+            moved, made = move_for(self.layout.grid, ask, self.holders, allowed, self.moves)
             if moved is None:
                 return False
             row = moved

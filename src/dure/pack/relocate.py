@@ -25,8 +25,6 @@ from dure.pack.worth import MICRO
 # Prices are exact but for the seat elsewhere, which may be the one just freed: a few trials find one that holds.
 _TRIALS = 40
 _CHAINS = 48
-# Devices that each move has to bring, less what the others lose by it.
-NET = 0.75
 
 
 class Way(NamedTuple):
@@ -36,8 +34,11 @@ class Way(NamedTuple):
     moved: tuple[int, ...]
 
 
-def relocate(grid: Grid, ask: Ask, holders: Holders, most: int = 2, net: float = NET) -> Way | None:
-    """Seat `ask` with at most `most` (1 or 2) moves; grid and holders' seats are changed only if that works."""
+def relocate(grid: Grid, ask: Ask, holders: Holders, most: int = 2, net: float = 0.0) -> Way | None:
+    """Seat `ask` with at most `most` (1 or 2) moves that each bring `net` devices beyond what others lose.
+
+    Grid and holders' seats are changed only if that works.
+    """
     elsewhere = grid.least_costs(holders.kinds)
     way = _one(grid, ask, holders, elsewhere, _dearest(grid, ask, net))
     if way is None and most > 1:
