@@ -4,7 +4,8 @@ The array counterpart of `clearing`, for a small budget of moves. Three ways, th
 leaves a node for a seat it has elsewhere; two leave the same node; one leaves for a seat that another has to leave
 first. Within a way the potential of the grid decides, as it does for every placement: the moves go where the usual
 demand loses least, and they are made only if each brings, after that loss, what the caller asks for. Cost per call:
-one choice per kind of holder, then O(holders) prices. Invariant: when nothing helps, grid and holders are exactly as before.
+one choice per kind of holder, then O(holders) prices. Invariant: when nothing helps, grid and holders are exactly as
+before.
 """
 
 from __future__ import annotations
