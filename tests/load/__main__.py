@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -135,7 +136,8 @@ class Run:
 
     def told(self) -> dict[str, Any]:
         took = sorted(self.took_s) or [0.0]
-        half = self.mib[len(self.mib) // 2 :] or [0.0]
+        sampled = len(self.mib)
+        quarters = [self.mib[sampled * part // 4 : sampled * (part + 1) // 4] for part in range(4)]
         return {
             "accepted": len(self.took_s),
             "refused": self.refused,
@@ -143,8 +145,9 @@ class Run:
             "events_heard": self.heard,
             "listeners_came_back": self.reconnected,
             "mib_first": round(self.mib[0]) if self.mib else 0,
-            "mib_half": round(half[0]),
-            "mib_last": round(half[-1]),
+            "mib_quarters": [round(statistics.median(one), 1) if one else None for one in quarters],
+            "mib_most": [round(max(one), 1) if one else None for one in quarters],
+            "mib_last": round(self.mib[-1]) if self.mib else 0,
             "server_cpu_ms_each": round(self.cpu_s / max(1, len(self.took_s)) * 1000, 1),
             "load": round(os.getloadavg()[0], 1),
         }

@@ -17,6 +17,7 @@ from dure.model.errors import DureError, InvalidInput, Permanent
 HEAD = "0003"
 # A process that is stopped in the middle of a transaction holds its locks; so long, then the server takes them away.
 STOPPED_MS = 4000
+CACHE_KIB = 512
 
 
 def open_store(url: str) -> SqlStore:
@@ -80,9 +81,14 @@ def _engine(url: str) -> Engine:
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    """WAL lets readers and the writer work at once; FULL makes an accepted write survive a power cut."""
+    """WAL lets readers and the writer work at once; FULL makes an accepted write survive a power cut.
+
+    Every connection of the pool has a cache of its own, which fills for as long as the file grows; the system holds
+    the same pages once for all of them.
+    """
     connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
+    cache = f"cache_size=-{CACHE_KIB}"
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000", cache):
         connection.execute(f"PRAGMA {pragma}")
 
 
