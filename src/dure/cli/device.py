@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from dure.cli import hardware
+from dure.files.params import FiniteRange
 
 
 @click.group()
@@ -94,7 +95,7 @@ def run(path: Path | None, demo: bool, socket: Path | None, port: int) -> None:
     show_default=True,
     help="Where the container runtime reads CDI files, for claims.",
 )
-@click.option("--every", type=click.FloatRange(0.05, 60.0), default=1.0, show_default=True, help="Seconds.")
+@click.option("--every", type=FiniteRange(0.05, 60.0), default=1.0, show_default=True, help="Seconds.")
 def plugin(path: Path, kubelet: Path, node: str, kubeconfig: Path | None, cdi: Path, every: float) -> None:
     """Offer this node's accelerators to its kubelet, whole or in slices, until it is stopped.
 

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from dure.cli.output import output_options, print_data, print_table
+from dure.files.params import FiniteRange
 
 if TYPE_CHECKING:
     from dure.adapters.nvidia.mps import MpsControl
@@ -94,9 +95,7 @@ def carve(device: str, sizes: tuple[int, ...], replace: bool, output: str) -> No
 
 
 @click.command()
-@click.option(
-    "--share", type=click.FloatRange(0, 100, min_open=True), help="Percent of the SMs for the next clients."
-)
+@click.option("--share", type=FiniteRange(0, 100, min_open=True), help="Percent of the SMs for the next clients.")
 @click.option("--memory", type=click.IntRange(1), help="MiB of device 0 for each of the next clients.")
 @output_options
 def mps(share: float | None, memory: int | None, output: str) -> None:

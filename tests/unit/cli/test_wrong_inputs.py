@@ -12,6 +12,7 @@ import click
 import pytest
 
 from dure.cli.root import dure, run
+from dure.files.params import FiniteRange
 
 WRONG_NUMBERS = ("x", "", "nan", "1e400", "1 2", "٣x")
 WRONG_FILES = {
@@ -108,3 +109,11 @@ def test_a_wrong_value_is_refused_with_a_message(
 def test_the_tree_is_really_walked() -> None:
     assert len(COMMANDS) > 50
     assert ("policy", "rollback") in COMMANDS
+
+
+def test_no_number_may_be_nan() -> None:
+    """Also where a command fails for another reason first, so that trying it shows nothing."""
+    kinds = {(path, one.name): one.type for path in COMMANDS for one in command_of(path).params}
+    numbers = {where: kind for where, kind in kinds.items() if isinstance(kind, click.types.FloatParamType)}
+    assert numbers
+    assert [where for where, kind in numbers.items() if not isinstance(kind, FiniteRange)] == []
