@@ -38,6 +38,7 @@ CORE_PRICE = 750 // BINS
 
 # Layout of `scal`: scalars, then host millicores per device at BINS points of the demand, then the tiers.
 RAM_PER_DEVICE, RAM_PRICE, WIDE, WIDE_PRICE, TIE_CPU, TIE_IDLE, SWITCH_PRICE, ISOLATION_PRICE = range(8)
-RHO = 8
+PART, PART_CPU = 8, 9
+RHO = 10
 TIER = RHO + BINS
 SCALARS = TIER + TIERS

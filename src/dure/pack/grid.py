@@ -99,7 +99,7 @@ class Grid:
         t = self.priced.tables
         commit.recount(self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals)
         self.index.seen[:] = -1
-        self.needs[:] = self.priced.needs(self.hardware.widest, LANES)
+        self.needs[:] = self.priced.needs(LANES)
         seen = self.mix.arrivals
         self._next_lesson = seen + min(max(32, seen // 2), self.settings.lesson)
         return self.priced
