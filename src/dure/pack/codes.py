@@ -32,6 +32,8 @@ ASK_FIELDS = 12
 SHIFT = 20
 BINS = 16
 TIERS = 4
+# Nodes stand in lanes by the wide demand they have room for: none, less than a node, a whole one of each tier.
+LANES = 2 + TIERS
 
 # A core that will be missing beside idle devices costs three quarters of a device: here one millicore at one point.
 CORE_PRICE = 750 // BINS

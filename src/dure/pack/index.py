@@ -22,6 +22,7 @@ from dure.pack.codes import (
     H_LANE,
     H_PHI,
     H_TAG,
+    LANES,
     MODE,
     NEVER,
     PART,
@@ -33,7 +34,6 @@ from dure.pack.codes import (
 from dure.pack.kernels import Scalar, level_of, node_cost
 
 BLOCK = 64
-LANES = 2 + TIERS
 
 
 class Index(NamedTuple):

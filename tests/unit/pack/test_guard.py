@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from dure.pack.ask import Ask
-from dure.pack.codes import WHOLE
+from dure.pack.codes import LANES, WHOLE
 from dure.pack.commit import set_guard
 from dure.pack.grid import Grid, Host, Part, Seat
-from dure.pack.index import LANES
 from dure.pack.worth import Hardware, WorthSettings
 
 

@@ -16,6 +16,7 @@ from dure.pack.codes import (
     EXCLUSIVE,
     H_LANE,
     H_TAG,
+    LANES,
     MPS,
     NEVER,
     SCALARS,
@@ -26,7 +27,7 @@ from dure.pack.codes import (
     Ints,
 )
 from dure.pack.grid import Grid, Host, Part, Seat
-from dure.pack.index import BLOCK, LANES, catch_up, cheapest, new_index, price_all, rescan, spared_lanes
+from dure.pack.index import BLOCK, catch_up, cheapest, new_index, price_all, rescan, spared_lanes
 from dure.pack.kernels import node_cost
 from tests.unit.pack.worlds import grid_of
 
