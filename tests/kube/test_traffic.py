@@ -18,6 +18,11 @@ from tests.kube.world import FixedPlane, install_crds, member_of, spec_of, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
+QUEUE = """# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{model_name="m"} 3
+vllm:num_requests_waiting{model_name="n"} 2
+"""
+
 
 @pytest.fixture
 def engine() -> Iterator[int]:
@@ -27,7 +32,7 @@ def engine() -> Iterator[int]:
         def do_GET(self) -> None:
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(VLLM.encode())
+            self.wfile.write((VLLM + QUEUE).encode())
 
         def log_message(self, *_: object) -> None:
             return
@@ -78,5 +83,5 @@ def test_requests_are_read_where_pods_show_them_and_unknown_elsewhere(lab_factor
     assert known is not None
     assert unknown is not None
     # Two pods, each asked twice: 11 requests each, of which 5 in buckets of at most 300 ms, the promise being 400.
-    assert (known.requests, known.requests_good) == (22, 10)
-    assert (unknown.requests, unknown.requests_good) == (None, None)
+    assert (known.requests, known.requests_good, known.waiting) == (22, 10, 10)
+    assert (unknown.requests, unknown.requests_good, unknown.waiting) == (None, None, None)

@@ -29,7 +29,7 @@ _PAGE = 5_000
 
 
 class ServingCollector(Collector):
-    """Requests asked and answered in time, replicas wanted and ready, of every serving that has a home."""
+    """Requests asked, answered in time and waiting, replicas wanted and ready, of every serving that has a home."""
 
     def __init__(self, store: StorePort) -> None:
         self._store = store
@@ -41,6 +41,7 @@ class ServingCollector(Collector):
         labels = ("tenant", "workload", "cluster")
         asked = CounterMetricFamily("dure_serving_requests", "Requests asked.", labels=labels)
         good = CounterMetricFamily("dure_serving_requests_good", "Requests answered in time.", labels=labels)
+        queue = GaugeMetricFamily("dure_serving_queue_count", "Requests that wait.", labels=labels)
         wanted = GaugeMetricFamily("dure_scale_replicas_count", "Replicas wanted.", labels=labels)
         ready = GaugeMetricFamily("dure_scale_replicas_ready", "Replicas that answer.", labels=labels)
         for record in self._servings():
@@ -53,7 +54,9 @@ class ServingCollector(Collector):
                 asked.add_metric(key, status.requests)
             if status.requests_good is not None:
                 good.add_metric(key, status.requests_good)
-        yield from (asked, good, wanted, ready)
+            if status.waiting is not None:
+                queue.add_metric(key, status.waiting)
+        yield from (asked, good, queue, wanted, ready)
 
     def _servings(self) -> Iterable[WorkloadRecord]:
         for record in self._store.list_homed():

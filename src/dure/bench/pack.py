@@ -56,9 +56,10 @@ def command(
     lists = _lists(names, pods)
     fleet_nodes = read_nodes(nodes or data_file("openb/openb_node_list_gpu_node.csv"))
     if timed or mig:
-        from dure.bench.pack_timed import timed_result
+        from dure.bench.pack_timed import TimedCell, timed_result
 
-        emit(timed_result(lists, fleet_nodes, policies, _seeds(seeds), mig=mig), as_json=as_json, report=report)
+        kept = Journal(resume, TimedCell, f"timed mig={mig} nodes={nodes or 'openb'}")
+        emit(timed_result(lists, fleet_nodes, policies, _seeds(seeds), kept, mig=mig), as_json=as_json, report=report)
         return
     chosen = _policies(policies)
     wanted = [

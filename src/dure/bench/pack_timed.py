@@ -22,7 +22,7 @@ from dure.bench.pack_exact import exact_gap
 from dure.bench.pack_fleet import MIG_POLICIES, Layout
 from dure.bench.pack_replay import MOVES_PER_POD, move_for
 from dure.bench.pack_trace import TraceNode, TracePod
-from dure.bench.progress import cells
+from dure.bench.progress import Journal, cells
 from dure.bench.result import Result
 from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask
@@ -45,19 +45,39 @@ class Tally(msgspec.Struct):
     span: float = 0.0
 
 
+class TimedCell(msgspec.Struct, frozen=True):
+    """What one replay with departures gave."""
+
+    devices: int
+    alloc_pct: float
+    queued_gpu_hours: float
+    stranded_pct: float
+    waited: int
+    moves: int
+    moves_per_hour: float
+    decisions: int
+    seconds: float
+
+
 def timed_result(
-    lists: dict[str, list[TracePod]], nodes: list[TraceNode], policies: str, seeds: Sequence[int], *, mig: bool
-) -> Result:
-    """Rows of time-weighted figures per list, policy and seed."""
+    lists: dict[str, list[TracePod]], nodes: list[TraceNode], policies: str, seeds: Sequence[int],
+    journal: Journal[TimedCell], *, mig: bool,
+) -> Result:  # fmt: skip
+    """Rows of time-weighted figures per list, policy and seed; finished ones come out of the journal."""
     chosen = [name for name in policies.split(",") if name in MIG_POLICIES]
     if not chosen:
         raise InvalidInput("no policy to run", remedy=f"Known with --timed and --mig: {', '.join(MIG_POLICIES)}")
     rows: list[dict[str, Any]] = []
     wanted = [(name, policy, seed) for name in lists for seed in seeds for policy in chosen]
     for name, policy, seed in cells(wanted, "pack timed"):
-        layout = Layout(_part(nodes, seed), lists[name], policy, mig=mig)
-        times = _times(lists[name], layout.capacity_milli, seed)
-        rows.append({"list": name, **_run(layout, lists[name], times, policy, seed)})
+        key = f"{name}/{policy}/{seed}"
+        cell = journal.get(key)
+        if cell is None:
+            layout = Layout(_part(nodes, seed), lists[name], policy, mig=mig)
+            times = _times(lists[name], layout.capacity_milli, seed)
+            cell = _run(layout, lists[name], times, moving=policy == "dure+moves")
+            journal.add(key, cell)
+        rows.append({"list": name, "policy": policy, "seed": seed, **msgspec.structs.asdict(cell)})
     summary = _summary(rows)
     if mig:
         summary |= exact_gap(list(seeds))
@@ -84,11 +104,11 @@ def _part(nodes: Sequence[TraceNode], seed: int) -> list[TraceNode]:
 
 
 def _run(
-    layout: Layout, pods: Sequence[TracePod], times: Sequence[tuple[float, float]], policy: str, seed: int
-) -> dict[str, Any]:
+    layout: Layout, pods: Sequence[TracePod], times: Sequence[tuple[float, float]], *, moving: bool
+) -> TimedCell:
     """Replay in order of time up to the last arrival; what does not fit waits and is tried when something leaves."""
     events = sorted((at, layout.ask(pod), length) for (at, length), pod in zip(times, pods, strict=True))
-    tally, queue, fleet = Tally(), Queue(), Running(layout, policy == "dure+moves")
+    tally, queue, fleet = Tally(), Queue(), Running(layout, moving)
     clock = events[0][0]
     warm = clock + _WARM_UP * (events[-1][0] - clock)
     waited, moves = 0, 0
@@ -109,19 +129,17 @@ def _run(
             queue.add(ask, length)
         layout.arrived(ask)
     capacity = layout.capacity_milli * max(tally.span, 1.0)
-    return {
-        "policy": policy,
-        "seed": seed,
-        "devices": layout.capacity_milli // 1000,
-        "alloc_pct": round(100.0 * tally.held / capacity, 3),
-        "queued_gpu_hours": round(tally.queued / 3_600_000, 2),
-        "stranded_pct": round(100.0 * tally.stranded / capacity, 3),
-        "waited": waited,
-        "moves": fleet.moves,
-        "moves_per_hour": round((fleet.moves - moves) / max(tally.span / 3600, 1e-9), 3),
-        "decisions": fleet.decisions,
-        "seconds": round(time.process_time() - start, 3),
-    }
+    return TimedCell(
+        devices=layout.capacity_milli // 1000,
+        alloc_pct=round(100.0 * tally.held / capacity, 3),
+        queued_gpu_hours=round(tally.queued / 3_600_000, 2),
+        stranded_pct=round(100.0 * tally.stranded / capacity, 3),
+        waited=waited,
+        moves=fleet.moves,
+        moves_per_hour=round((fleet.moves - moves) / max(tally.span / 3600, 1e-9), 3),
+        decisions=fleet.decisions,
+        seconds=round(time.process_time() - start, 3),
+    )
 
 
 class Running:

@@ -30,8 +30,8 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a cluster knows of one workload. `lost` says why its pods went away before they were done.
 
     `done_s` is work finished under this generation's placement and safe (checkpointed, or the pod succeeded),
-    in seconds on the first accepted class, what was done before included. `requests` are None where nobody can
-    count them.
+    in seconds on the first accepted class, what was done before included. `requests` are those answered, `waiting`
+    those in the queues of its engines at this moment; None where nobody can count them.
     """
 
     uid: str
@@ -47,6 +47,7 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     done_s: Seconds = 0.0
     requests: int | None = None
     requests_good: int | None = None
+    waiting: int | None = None
     lost: str = ""
     message: str = ""
 

@@ -134,8 +134,9 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `leaving_s` is set when a placement was taken back and its cluster has not yet confirmed that nothing of it is
     left; only then may the workload get another home. Money and carbon are accrued up to `billed_until_s`, so that
-    no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes; None is
-    unknown, which is not the same as none. `look_again_s` is until when a hold stands without being asked again.
+    no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes, `waiting` is
+    how many stood in its queues at the last look; None is unknown, which is not the same as none. `look_again_s` is
+    until when a hold stands without being asked again.
 
     A move: `incoming` is a serving's next home while it warms up beside the present one; `moving_to` is where a
     training goes once it has left; `moved_s` is when the last move began. `foretold` is what was said of its start
@@ -159,6 +160,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     carbon_g: Grams = 0.0
     requests: int | None = None
     requests_good: int | None = None
+    waiting: int | None = None
     requests_before: int | None = None
     requests_good_before: int | None = None
     message: str = ""

@@ -1,14 +1,15 @@
 """Elastic slices for serving: granted at once when latency will pass its target, given back in steps when calm.
 
 The trend is a least-squares slope over a window, so one bad sample grants nothing; two thresholds and a calm time
-between steps keep it from flapping. `instances` sizes a workload from its rate, queue and latency. Pure: the caller
-keeps the `BurstState` and hands it back. Called by the agent's serving loop and by the simulation.
+between steps keep it from flapping. `backlog` sizes a serving from its queue and from what a replica answers while
+there is one. Pure: the caller keeps the `BurstState` and hands it back. Called by the plane's `bursting`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -21,8 +22,30 @@ class LatencySample(NamedTuple):
     latency_ms: float
 
 
+class QueueSample(NamedTuple):
+    """So many wait at `at_s`; since the sample before `answered` were, in `ready_s` seconds of replicas."""
+
+    at_s: Instant
+    waiting: int
+    answered: int
+    ready_s: Seconds
+
+
+class Backlog(NamedTuple):
+    """A queue that stands: how long its last one waits, what comes, what a replica answers, how many are needed."""
+
+    waiting: int
+    wait_s: Seconds
+    rate_per_s: float
+    each_per_s: float
+    replicas: int
+
+
 class BurstSettings(msgspec.Struct, frozen=True):
-    """Grant when the trend passes the target within `horizon_s`; calm means below `calm` of the target."""
+    """Grant when the trend passes the target within `horizon_s`; calm means below `calm` of the target.
+
+    Replicas for a queue are counted so that it is gone within `horizon_s` and each is `busy` for that part.
+    """
 
     window_s: Seconds = 60.0
     horizon_s: Seconds = 30.0
@@ -31,6 +54,7 @@ class BurstSettings(msgspec.Struct, frozen=True):
     calm_s: Seconds = 120.0
     step_back: int = 1
     most_at_once: int = 4
+    busy: float = 0.7
 
 
 class BurstState(msgspec.Struct, frozen=True):
@@ -41,6 +65,8 @@ class BurstState(msgspec.Struct, frozen=True):
 
 
 USUAL = BurstSettings()
+# A load that replicas carry exactly needs no further one, whatever the last digit of a quotient says.
+_EVEN = 1e-9
 
 
 def burst(
@@ -81,13 +107,32 @@ def trend(samples: Sequence[LatencySample], now_s: Instant) -> tuple[float, floa
     return mean_y + slope * (now_s - mean_t), slope
 
 
-def instances(rate_per_s: float, service_s: float, waiting: int, target_s: float, utilisation: float = 0.7) -> int:
-    """Warm instances for a load: enough that each stays below `utilisation`, and the queue drains within the target.
+def backlog(samples: Sequence[QueueSample], now_s: Instant, settings: BurstSettings = USUAL) -> Backlog | None:
+    """What the queue means if it stood through the last two samples of the window, each with answers; else None.
 
-    Little's law for the arrivals, plus `waiting` requests worked off in the part of the target that service leaves.
+    While somebody waits every replica is busy, so what it answered then is what it can.
     """
-    if service_s <= 0:
-        return 1
-    steady = rate_per_s * service_s / utilisation
-    slack = max(target_s - service_s, service_s)
-    return max(1, math.ceil(steady + waiting * service_s / slack))
+    recent = [sample for sample in samples if now_s - settings.window_s <= sample.at_s <= now_s]
+    standing = [(one, two) for one, two in pairwise(recent) if one.waiting > 0 and two.waiting > 0]
+    if not standing or standing[-1][1] is not recent[-1]:
+        return None
+    answered = sum(two.answered for _, two in standing)
+    ready_s = sum(two.ready_s for _, two in standing)
+    if answered <= 0 or ready_s <= 0:
+        return None
+    took_s = sum(two.at_s - one.at_s for one, two in standing)
+    grown = sum(two.waiting - one.waiting for one, two in standing)
+    each_per_s, rate_per_s = answered / ready_s, max(0.0, answered + grown) / took_s
+    before, last = standing[-1]
+    waiting = min(before.waiting, last.waiting)
+    wait_s = waiting / (answered / took_s)
+    needed = instances(rate_per_s, each_per_s * settings.busy, waiting, settings.horizon_s)
+    return Backlog(waiting, wait_s, rate_per_s, each_per_s, needed)
+
+
+def instances(rate_per_s: float, carried_per_s: float, waiting: float, drain_s: Seconds) -> int:
+    """Warm replicas that answer what comes and work off those who wait within `drain_s`.
+
+    `carried_per_s` is what one replica is given; a queue that is to be gone in `drain_s` is so much more load.
+    """
+    return max(1, math.ceil((rate_per_s + max(0.0, waiting) / drain_s) / carried_per_s - _EVEN))

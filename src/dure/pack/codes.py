@@ -32,12 +32,15 @@ ASK_FIELDS = 12
 SHIFT = 20
 BINS = 16
 TIERS = 4
+# Nodes stand in lanes by the wide demand they have room for: none, less than a node, a whole one of each tier.
+LANES = 2 + TIERS
 
 # A core that will be missing beside idle devices costs three quarters of a device: here one millicore at one point.
 CORE_PRICE = 750 // BINS
 
 # Layout of `scal`: scalars, then host millicores per device at BINS points of the demand, then the tiers.
 RAM_PER_DEVICE, RAM_PRICE, WIDE, WIDE_PRICE, TIE_CPU, TIE_IDLE, SWITCH_PRICE, ISOLATION_PRICE = range(8)
-RHO = 8
+PART, PART_CPU = 8, 9
+RHO = 10
 TIER = RHO + BINS
 SCALARS = TIER + TIERS

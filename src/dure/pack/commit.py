@@ -36,6 +36,7 @@ from dure.pack.codes import (
     H_SIZE,
     H_TYPE,
     ISOLATION,
+    LANES,
     MEM,
     MILLI,
     MODE,
@@ -43,7 +44,7 @@ from dure.pack.codes import (
     WHOLE,
     Ints,
 )
-from dure.pack.index import LANES, cheapest
+from dure.pack.index import cheapest
 from dure.pack.kernels import Scalar, device_after, part_cost, refresh
 
 

@@ -1,7 +1,8 @@
 """A cluster as arrays, with the demand mix it has seen: decide, take, give back, try out on a copy.
 
-The one object that `packer` (live) and the benchmarks (traces) drive. Every change costs O(changed); `fork` shares
-the arrays until one side writes. Invariant: what is free plus what is seated equals what there was.
+What `relocate` and the benchmarks (traces) drive; live clusters have the plain twin (`score`, `guard`). Every change
+costs O(changed); `fork` shares the arrays until one side writes. Invariant: what is free plus what is seated equals
+what there was.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from dure.pack.codes import (
     H_MEM,
     H_SIZE,
     H_TYPE,
+    LANES,
     NEVER,
     WHOLE,
     Ints,
 )
-from dure.pack.index import LANES
-from dure.pack.mix import Mix, Shape
+from dure.pack.mix import Mix, Size, prior_of
 from dure.pack.worth import USUAL, Hardware, Worth, WorthSettings, worth
 
 ANY_MODE = 0b11111
@@ -82,7 +83,7 @@ class Grid:
         self.hosts, self.devs = _arrays(hosts)
         self.hardware = hardware
         self.settings = settings
-        self.mix = mix if mix is not None else Mix(prior=prior_of(hosts))
+        self.mix = mix if mix is not None else Mix(prior=prior_of(sizes_of(hosts)))
         self.totals = np.zeros(1 + LANES, np.int64)
         self.needs = np.zeros(2 + LANES, np.int64)
         self.rows: dict[Ask, int] = {}
@@ -99,7 +100,7 @@ class Grid:
         t = self.priced.tables
         commit.recount(self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals)
         self.index.seen[:] = -1
-        self.needs[:] = self.priced.needs(self.hardware.widest, LANES)
+        self.needs[:] = self.priced.needs(LANES)
         seen = self.mix.arrivals
         self._next_lesson = seen + min(max(32, seen // 2), self.settings.lesson)
         return self.priced
@@ -251,22 +252,8 @@ class Grid:
         self.index = wider
 
 
-def prior_of(hosts: Sequence[Host]) -> list[tuple[Shape, float]]:
-    """Before anything arrived: whole and half devices with their even share of the hosts, and somebody who wants the
-    whole of a widest node with more host CPU than all but the largest have. So those are not broken first."""
-    devices = max(1, sum(len(host.parts) for host in hosts))
-    cpu = sum(host.cpu for host in hosts if host.parts) // devices
-    mem = sum(host.mem for host in hosts if host.parts) // devices
-    usual = [
-        (Shape(cpu * 3 // 4, mem * 3 // 4, 1, WHOLE, -1, -1), 1.0),
-        (Shape(cpu // 3, mem // 3, 1, 500, -1, -1), 1.0),
-    ]
-    widest = max((len(host.parts) for host in hosts), default=0)
-    sizes = sorted({host.cpu for host in hosts if len(host.parts) == widest})
-    if widest < 2 or len(sizes) < 2:
-        return usual
-    most = max(host.mem for host in hosts if len(host.parts) == widest)
-    return [*usual, (Shape(sizes[-2] + 1, most // 2, widest, WHOLE, -1, -1), 1.0)]
+def sizes_of(hosts: Sequence[Host]) -> list[Size]:
+    return [Size(host.cpu, host.mem, len(host.parts)) for host in hosts]
 
 
 def _arrays(hosts: Sequence[Host]) -> tuple[Ints, Ints]:

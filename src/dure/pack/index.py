@@ -22,8 +22,10 @@ from dure.pack.codes import (
     H_LANE,
     H_PHI,
     H_TAG,
+    LANES,
     MODE,
     NEVER,
+    PART,
     TIER,
     TIERS,
     WIDE,
@@ -32,7 +34,6 @@ from dure.pack.codes import (
 from dure.pack.kernels import Scalar, level_of, node_cost
 
 BLOCK = 64
-LANES = 1 + TIERS
 
 
 class Index(NamedTuple):
@@ -133,9 +134,11 @@ def catch_up(
 @njit(cache=True)
 def spared_lanes(scal: Ints, ask: Ints) -> Scalar:
     """Lanes that the guard keeps free for this very ask: those up to the host CPU a wide demand needs."""
-    if ask[MODE] != EXCLUSIVE or ask[COUNT] < scal[WIDE]:
+    if ask[MODE] != EXCLUSIVE or ask[COUNT] < min(scal[PART], scal[WIDE]):
         return 0
-    return min(level_of(scal[TIER:], ask[CPU] - 1) + 1, TIERS)
+    if ask[COUNT] < scal[WIDE]:
+        return 1
+    return min(level_of(scal[TIER:], ask[CPU] - 1) + 1, TIERS) + 1
 
 
 @njit(cache=True)

@@ -50,6 +50,8 @@ from dure.pack.codes import (
     MILLI,
     MODE,
     NEVER,
+    PART,
+    PART_CPU,
     PROFILE,
     RAM_PER_DEVICE,
     RAM_PRICE,
@@ -119,7 +121,8 @@ def refresh(
     """Recompute what is remembered about node n; answers its idle thousandths.
 
     PHI is its potential. TAG is equal for nodes in equal states whatever they are called and however their devices
-    are ordered. LANE is 0, or 1 + the highest tier of host CPU it could still give a demand for a whole wide node.
+    are ordered. LANE is 0, 1 if it has room for the widest demand below a whole wide node, or 1 + the highest tier of
+    host CPU it could still give a demand for a whole one.
     """
     cpu, mem, typ, size = hosts[n, H_CPU], hosts[n, H_MEM], hosts[n, H_TYPE], hosts[n, H_SIZE]
     level = level_of(levels, cpu)
@@ -136,7 +139,8 @@ def refresh(
     hosts[n, H_PHI] = total + host_cost(rates, scal, typ, level, cpu, mem, idle, whole, size)
     tag += (cpu * 1099511628211 + mem) * np.int64(6364136223846793005) + typ
     hosts[n, H_TAG] = tag & np.int64(0x7FFFFFFFFFFFFFFF)
-    hosts[n, H_LANE] = level_of(scal[TIER:], cpu) if size >= scal[WIDE] and whole == size else 0
+    tier = level_of(scal[TIER:], cpu) if size >= scal[WIDE] and whole == size else 0
+    hosts[n, H_LANE] = 1 + tier if tier > 0 else whole >= scal[PART] and cpu >= scal[PART_CPU]
     return idle
 
 

@@ -6,14 +6,14 @@ Invariant: a pod counts once, when it is first seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 
 from dure.model.accelerator import Geometry, ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, Node, Pod
-from dure.pack.codes import WHOLE
-from dure.pack.mix import Mix, Shape
+from dure.pack.codes import LANES, WHOLE
+from dure.pack.guard import Guards
+from dure.pack.mix import Mix, Shape, Size, prior_of
 from dure.pack.plain import plain_tables
 from dure.pack.room import KeptRooms
 from dure.pack.score import Scorer
@@ -39,7 +39,7 @@ class Memory:
         self._fleet: Hardware
         self._hardware: Hardware | None = None
         self._nodes: tuple[Node, ...] = ()
-        self._scorer: tuple[Worth, Scorer] | None = None
+        self._scorer: tuple[Worth, Scorer, Guards] | None = None
         self.rooms = KeptRooms()
         self.kinds: dict[object, int] = {}
         """Numbers of pods that no node can tell apart; what rooms know of them is kept as long as the rooms."""
@@ -53,7 +53,8 @@ class Memory:
             self._nodes = state.nodes
             self._hardware, classes = hardware_of(state, catalogue)
             if self.mix is None or classes != self.classes:
-                self.classes, self.mix, self._seen, self.priced = classes, Mix(prior=_prior(state)), set(), None
+                prior = prior_of([Size(node.cpu_milli, node.memory_mib, len(node.devices)) for node in state.nodes])
+                self.classes, self.mix, self._seen, self.priced = classes, Mix(prior=prior), set(), None
         assert self.mix is not None
         new = sorted((pod for pod in state.pods if pod.uid not in self._seen), key=lambda pod: (pod.uid, pod.name))
         for pod in new:
@@ -67,10 +68,18 @@ class Memory:
 
     def scorer(self) -> Scorer:
         """Scores single seats by the prices; another one when these are others."""
+        return self._made()[1]
+
+    def guards(self) -> Guards:
+        """Keeps rooms for wide demand by the same prices."""
+        return self._made()[2]
+
+    def _made(self) -> tuple[Worth, Scorer, Guards]:
         assert self.priced is not None
         if self._scorer is None or self._scorer[0] is not self.priced:
-            self._scorer = self.priced, Scorer(plain_tables(self.priced.tables), self.classes)
-        return self._scorer[1]
+            scorer = Scorer(plain_tables(self.priced.tables), self.classes)
+            self._scorer = self.priced, scorer, Guards(scorer, self.priced.needs(LANES).tolist())
+        return self._scorer
 
     def _due(self) -> bool:
         """Prices hang on the mix; of the fleet only a change of its widest node makes the tables useless."""
@@ -147,10 +156,3 @@ def _profile(pod: Pod, catalogue: Catalogue) -> int:
         if covering:
             return min(covering)[1]
     return -1
-
-
-def _prior(state: ClusterState) -> Iterable[tuple[Shape, float]]:
-    devices = max(1, sum(len(node.devices) for node in state.nodes))
-    cpu = sum(node.cpu_milli for node in state.nodes if node.devices) // devices
-    mem = sum(node.memory_mib for node in state.nodes if node.devices) // devices
-    return [(Shape(cpu // 2, mem // 2, 1, WHOLE, -1, -1), 1.0), (Shape(cpu // 4, mem // 4, 1, 500, -1, -1), 1.0)]

@@ -6,10 +6,12 @@ the arrivals alone, never on what was placed, so refusing a demand does not make
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
+
+from dure.pack.codes import WHOLE
 
 
 class Shape(NamedTuple):
@@ -26,6 +28,14 @@ class Shape(NamedTuple):
     def devices(self) -> float:
         """Device demand in whole devices."""
         return self.pieces * self.milli / 1000
+
+
+class Size(NamedTuple):
+    """A node as it is when empty: host CPU and memory, and how many devices."""
+
+    cpu: int
+    mem: int
+    devices: int
 
 
 class MixSettings(msgspec.Struct, frozen=True):
@@ -90,3 +100,21 @@ class Mix:
             kept.append((shape, share))
             covered += share
         return [(shape, share / covered) for shape, share in kept]
+
+
+def prior_of(nodes: Sequence[Size]) -> list[tuple[Shape, float]]:
+    """Before anything arrived: whole and half devices with their even share of the hosts, and somebody who wants the
+    whole of a widest node with more host CPU than all but the largest have. So those are not broken first."""
+    devices = max(1, sum(node.devices for node in nodes))
+    cpu = sum(node.cpu for node in nodes if node.devices) // devices
+    mem = sum(node.mem for node in nodes if node.devices) // devices
+    usual = [
+        (Shape(cpu * 3 // 4, mem * 3 // 4, 1, WHOLE, -1, -1), 1.0),
+        (Shape(cpu // 3, mem // 3, 1, 500, -1, -1), 1.0),
+    ]
+    widest = max((node.devices for node in nodes), default=0)
+    sizes = sorted({node.cpu for node in nodes if node.devices == widest})
+    if widest < 2 or len(sizes) < 2:
+        return usual
+    most = max(node.mem for node in nodes if node.devices == widest)
+    return [*usual, (Shape(sizes[-2] + 1, most // 2, widest, WHOLE, -1, -1), 1.0)]

@@ -24,16 +24,16 @@ class Scorer(msgspec.Struct, frozen=True):
 
     def costs(self, pod: Pod, room: NodeRoom, seats: Sequence[tuple[Slice, ...]]) -> list[int]:
         """Millionths of a device for each seat on one node; smaller is better. The room is as before on return."""
-        before = potential(self.tables, self._node(room))
+        before = potential(self.tables, self.node(room))
         found = []
         for parts in seats:
             changes = sum(self._upkeep(pod, room.devices[part.device], part) for part in parts)
             with room.tried(pod, parts):
-                after = self._node(room)
+                after = self.node(room)
             found.append(potential(self.tables, after) - before + pull(self.tables, after) + changes)
         return found
 
-    def _node(self, room: NodeRoom) -> PlainNode:
+    def node(self, room: NodeRoom) -> PlainNode:
         devices = tuple(room.devices.values())
         name = devices[0].device.class_name if devices else ""
         typ = self.classes.index(name) if name in self.classes else 0

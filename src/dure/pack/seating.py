@@ -18,6 +18,7 @@ from dure.model.reason import Verdict
 from dure.model.workload import WorkloadType
 from dure.pack.allot import allot
 from dure.pack.fit import fits_node
+from dure.pack.guard import Guards
 from dure.pack.memory import Memory
 from dure.pack.neighbours import Gate, gate_of
 from dure.pack.room import DeviceRoom, NodeRoom
@@ -48,7 +49,7 @@ Rooms = dict[str, NodeRoom]
 class World(NamedTuple):
     """All that one call works on; `rooms` is its scratch copy, `spent` what it has used of disruption budgets.
 
-    `kinds` numbers pods that no node can tell apart.
+    `kinds` numbers pods that no node can tell apart; `guards` keep rooms for wide demand.
     """
 
     state: ClusterState
@@ -58,6 +59,7 @@ class World(NamedTuple):
     settings: PackSettings
     spent: dict[str, int]
     kinds: dict[object, int]
+    guards: Guards
 
 
 def world_of(
@@ -65,7 +67,8 @@ def world_of(
 ) -> World:
     memory = memory if memory is not None else Memory()
     memory.learn(state, catalogue)
-    return World(state, catalogue, memory.rooms.of(state, catalogue), memory.scorer(), settings, {}, memory.kinds)
+    rooms = memory.rooms.of(state, catalogue)
+    return World(state, catalogue, rooms, memory.scorer(), settings, {}, memory.kinds, memory.guards())
 
 
 def seat_gang(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | None:
@@ -133,6 +136,7 @@ def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoo
     crowd = _crowd(pod, world) if pod.type is WorkloadType.SERVING and pod.workload else {}
     gate = gate_of(pod, {**world.rooms, **rooms} if rooms is not world.rooms else rooms)
     kind = _kind(pod, world) if gate is None else None
+    guarded = world.guards.prices(pod, world.rooms) if len(rooms) > 1 else []
     for room in rooms.values():
         if pod.pool and room.node.pool != pod.pool:
             continue
@@ -142,8 +146,9 @@ def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoo
         dislike = _dislike(pod, room, gate)
         spread = _spread(room, crowd)
         stray = room not in gang_nodes if gang_nodes else False
+        guard = guarded[world.guards.lane(room)] if guarded else 0
         for parts, cost in zip(answers, costs, strict=True):
-            rank = (dislike, stray, spread, cost, room.cpu_milli, room.memory_mib)
+            rank = (dislike, stray, spread, cost + guard, room.cpu_milli, room.memory_mib)
             if best is None or rank < best[0]:
                 best, look = (rank, Seat(pod, room, parts)), ()
             elif rank == best[0]:

@@ -23,6 +23,7 @@ from dure.pack.codes import (
     CUT0,
     ISOLATION_PRICE,
     NEVER,
+    PART,
     RAM_PER_DEVICE,
     RAM_PRICE,
     RHO,
@@ -93,20 +94,21 @@ class Tables(NamedTuple):
 
 
 class Worth(msgspec.Struct, frozen=True):
-    """Tables for the kernels, and what the guard of whole nodes needs: share of demand per tier of wide demand."""
+    """Tables for the kernels, and what the guard of wide nodes needs: the nodes of each lane and the lanes above it
+    that demand for one device asks for on average."""
 
     tables: Tables
-    wide_shares: tuple[float, ...]
+    wide_nodes: tuple[float, ...]
     settings: WorthSettings
 
-    def needs(self, widest: int, lanes: int) -> Ints:
+    def needs(self, lanes: int) -> Ints:
         """The figures of `commit.set_guard`: price, reserve, spread, then wanted nodes per idle device by lane."""
         figures = np.zeros(2 + lanes, np.int64)
         figures[0] = round(self.settings.guard * MICRO)
         figures[1] = round(self.settings.guard_reserve * 1000)
         figures[2] = round(self.settings.guard_spread * 1000)
-        for lane, share in enumerate(self.wide_shares, 1):
-            figures[2 + lane] = round(self.settings.guard_margin * share / max(1, widest) * MICRO)
+        for lane, nodes in enumerate(self.wide_nodes, 1):
+            figures[2 + lane] = round(self.settings.guard_margin * nodes * MICRO)
         return figures
 
 
@@ -136,7 +138,8 @@ def worth(
             kept = mask_values(geometry, *_slice_demand(shares, levels, typ, len(geometry.profiles)))
             value[typ, :, CUT0 : CUT0 + kept.shape[1]] -= settings.remainder * kept
     slope -= settings.type_price * type_prices(shares, idle_now or hw.devices, settings)[:, None]
-    tiers, wide_shares = _wide_tiers(shares, hw)
+    tiers, wide_nodes = _wide_tiers(shares, hw)
+    part, part_nodes = _partial(shares, hw, int(tiers[0]))
     scal = np.zeros(SCALARS, np.int64)
     scal[RAM_PER_DEVICE] = round(_ram_per_device(shares) * RATE)
     scal[RAM_PRICE] = round(settings.ram_per_gib * MICRO)
@@ -147,6 +150,7 @@ def worth(
     scal[SWITCH_PRICE] = round(settings.mode_switch * MICRO)
     scal[ISOLATION_PRICE] = round(settings.isolation * MICRO)
     scal[RHO:TIER] = _host_ratios(shares, settings)
+    scal[PART:RHO] = part
     scal[TIER:] = tiers
     tables = Tables(
         levels=levels,
@@ -156,7 +160,8 @@ def worth(
         step=_steps(hw),
         scal=scal,
     )
-    return Worth(tables=tables, wide_shares=wide_shares, settings=settings)
+    every = part_nodes + (wide_nodes[0] if wide_nodes else 0.0) if part_nodes else 0.0
+    return Worth(tables=tables, wide_nodes=(every, *wide_nodes), settings=settings)
 
 
 def _idle(hw: Hardware) -> NDArray[np.int32]:
@@ -265,12 +270,13 @@ def type_prices(shares: Shares, idle: Sequence[float], settings: WorthSettings) 
 
 
 def _wide_tiers(shares: Shares, hw: Hardware) -> tuple[Ints, tuple[float, ...]]:
-    """Host CPU steps of the demand for whole widest nodes, and the share of device demand at or above each step."""
+    """Host CPU steps of the demand for whole widest nodes, and how many nodes at or above each step one device of
+    demand asks for."""
     wide: dict[int, float] = {}
     total = sum(s.devices * p for s, p in shares)
     for shape, share in shares:
         if shape.pieces == hw.widest and shape.pieces > 1:
-            wide[shape.cpu] = wide.get(shape.cpu, 0.0) + shape.devices * share / total
+            wide[shape.cpu] = wide.get(shape.cpu, 0.0) + share / total
     # Needs that the same hosts can meet form one tier, named by the largest of them.
     hosts = sorted(hw.wide_cpu)
     largest: dict[int, int] = {}
@@ -284,6 +290,21 @@ def _wide_tiers(shares: Shares, hw: Hardware) -> tuple[Ints, tuple[float, ...]]:
     tiers[: len(steps)] = steps
     below = [0, *steps]
     return tiers, tuple(sum(w for cpu, w in wide.items() if cpu > under) for under in below[: len(steps)])
+
+
+def _partial(shares: Shares, hw: Hardware, lowest_tier: int) -> tuple[tuple[int, int], float]:
+    """Devices and host CPU of the widest demand below a whole widest node, and how many such rooms a device of demand
+    asks for.
+
+    A whole node of any tier must have such a room too, so whoever needs more host CPU than the lowest does not count.
+    """
+    total = sum(s.devices * p for s, p in shares)
+    below = [(s, p) for s, p in shares if 1 < s.pieces < hw.widest and s.cpu <= lowest_tier]
+    if not below:
+        return (int(NEVER), 0), 0.0
+    pieces = max(s.pieces for s, _ in below)
+    widest = [(s, p) for s, p in below if s.pieces == pieces]
+    return (pieces, max(s.cpu for s, _ in widest)), sum(p for _, p in widest) / total
 
 
 def _steps(hw: Hardware) -> Ints:

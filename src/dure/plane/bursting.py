@@ -2,11 +2,12 @@
 
 Called by the loop in every cycle; `pack.burst` decides. Clusters tell how many requests came and how many were
 answered in time, not how long each took, so the trend is that of the late share against the twentieth that a p95
-target allows. What is foreseen (`watch.risk`) comes first: when the load that is coming would break the promise,
-replicas are granted while all is still well, and none is given back that would be missed within the horizon. In
-real clusters only where a policy asks for it (`scale.bursts`): they may have an autoscaler of their own, and two
-would fight. What is granted is in the record (its replicas beyond the smallest number), so a restart loses no more
-than a trend.
+target allows. A queue in which the last one is late by waiting alone comes first: it gets as many replicas as work it
+off (`backlog`), since its late answers are counted only when they are given. Then what is foreseen (`watch.risk`):
+when the load that is coming would break the promise, replicas are granted while all is still well, and none is given
+back that would be missed within the horizon. In real clusters only where a policy asks for it (`scale.bursts`): they
+may have an autoscaler of their own, and two would fight. What is granted is in the record (its replicas beyond the
+smallest number), so a restart loses no more than a trend.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dure.model.policy import Policy, Verb
 from dure.model.report import Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, Placement, Workload, WorkloadStatus, WorkloadType
-from dure.pack.burst import BurstSettings, BurstState, LatencySample, burst, trend
+from dure.pack.burst import Backlog, BurstSettings, BurstState, LatencySample, QueueSample, backlog, burst, trend
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
 from dure.plane.observe import Observer
@@ -166,6 +167,8 @@ class _Watch:
         self._at_s = self._since_s = now_s
         self._counted: tuple[int, int] | None = None
         self._samples: list[LatencySample] = []
+        self._queue: list[QueueSample] = []
+        self._answered = 0
         self._calm_s = bursts.calm_s
         self._returned_s: Instant | None = None
         self._book = RiskBook(_risk(bursts))
@@ -175,31 +178,52 @@ class _Watch:
         spec, status = draft.before.spec, draft.status
         home = status.placement
         assert home is not None
-        if not self._sample(status, now_s, sight.slowness, home.replicas > spec.size):
-            return None
+        queued, sampled = self._look(status, now_s), self._sample(draft, now_s, sight.slowness)
         pool = _pool(reports, home)
-        if pool is None:
+        if pool is None or not (queued or sampled):
             return None
-        foreseen = self._book.foresee(now_s, home.replicas, LATE, sight.slowness, sight.strictness)
+        foreseen = None
+        if sampled:
+            foreseen = self._book.foresee(now_s, home.replicas, LATE, sight.slowness, sight.strictness)
         if foreseen is not None:
             self.risk = Risk(spec.tenant, spec.name, foreseen.rate_per_s, foreseen.late, foreseen.risk)
         if status.ready < home.replicas and now_s - self._since_s < self.bursts.warm_s:
             return None
-        extra = home.replicas - spec.size
         free = min(spec.replicas.max - home.replicas, _room(pool, spec))
+        queue = self._late_queue(spec, now_s, sight)
+        after = min(queue.replicas, home.replicas + min(free, self.bursts.most_at_once)) if queue else 0
+        if queue is not None and after > home.replicas:
+            self._change(True, now_s)
+            return ScaleReplicas(spec.name, home.replicas, after, _why_queue(queue, spec))
+        if not sampled:
+            return None
         foresees = sight.foresees and self.bursts.foresee
         if foresees and foreseen is not None and foreseen.risk >= RISKY and free > 0:
             return self._ahead(foreseen, spec.name, home.replicas, free, now_s, sight)
+        return self._follow(spec, home.replicas, free, now_s, sight, keeps=queue is not None)
+
+    def _follow(
+        self, spec: Workload, replicas: int, free: int, now_s: Instant, sight: Sight, *, keeps: bool
+    ) -> ScaleReplicas | None:
+        """What the trend of the late share asks for. Nobody gives back what its queue or the future needs."""
+        extra = replicas - spec.size
         settings = _trend(self.bursts, self._calm_s)
         after = burst(BurstState(extra, self._since_s), self._samples, now_s, LATE, free, settings)
-        if foresees and after.extra < extra and self._missed(home.replicas - 1, now_s, sight):
+        foresees = sight.foresees and self.bursts.foresee
+        if after.extra < extra and (keeps or (foresees and self._missed(replicas - 1, now_s, sight))):
             return None
         self._since_s = after.since_s
         if after.extra == extra:
             return None
         why = self._why(after.extra > extra, now_s)
         self._change(after.extra > extra, now_s)
-        return ScaleReplicas(spec.name, home.replicas, spec.size + after.extra, why)
+        return ScaleReplicas(spec.name, replicas, spec.size + after.extra, why)
+
+    def _late_queue(self, spec: Workload, now_s: Instant, sight: Sight) -> Backlog | None:
+        """The queue, if who is last in it is late by waiting alone."""
+        found = backlog(self._queue, now_s, _trend(self.bursts, self._calm_s))
+        promise_s = (spec.slo.latency_p95_ms or math.inf) / 1000.0 / sight.strictness
+        return found if found is not None and found.wait_s > promise_s else None
 
     def _ahead(
         self, foreseen: Foreseen, name: str, replicas: int, free: int, now_s: Instant, sight: Sight
@@ -207,7 +231,6 @@ class _Watch:
         """As many as the coming load needs, at once: they take time to load."""
         most = replicas + min(free, self.bursts.most_at_once)
         wanted = self._book.replicas(foreseen.rate_per_s * sight.strictness, LATE, most, sight.slowness)
-        self._since_s = now_s
         self._change(True, now_s)
         why = (
             f"{foreseen.rate_per_s:.3g} requests/s foreseen in {self.bursts.horizon_s:.0f} s: {foreseen.late:.1%} "
@@ -220,15 +243,35 @@ class _Watch:
         fewer = self._book.foresee(now_s, replicas, LATE, sight.slowness, sight.strictness)
         return fewer is not None and fewer.risk >= CAREFUL
 
-    def _sample(self, status: WorkloadStatus, now_s: Instant, slowness: float, granted: bool) -> bool:
+    def _look(self, status: WorkloadStatus, now_s: Instant) -> bool:
+        """Whether there is a new point of the queue. Without one the points that were are those of another time."""
+        requests = status.requests or 0
+        if status.waiting is None or requests < self._answered:
+            self._queue = []
+        if status.waiting is None:
+            return False
+        took_s = now_s - self._queue[-1].at_s if self._queue else math.inf
+        if took_s < self.bursts.sample_s:
+            return False
+        since = (requests - self._answered, took_s * status.ready) if self._queue else (0, 0.0)
+        begin_s = now_s - self.bursts.window_s
+        self._queue = [one for one in self._queue if one.at_s >= begin_s]
+        self._queue.append(QueueSample(now_s, status.waiting, *since))
+        self._answered = requests
+        return True
+
+    def _sample(self, draft: Draft, now_s: Instant, slowness: float) -> bool:
         """Whether there is a new point of the trend. Whoever was granted more is also looked at when few ask."""
+        status, home = draft.status, draft.status.placement
+        granted = home is not None and home.replicas > draft.before.spec.size
         requests, good = status.requests or 0, status.requests_good or 0
         if self._counted is None or requests < self._counted[0]:
             self._at_s, self._counted = now_s, (requests, good)
             return False
         asked = requests - self._counted[0]
         least, took_s = self.bursts.least_requests, now_s - self._at_s
-        quiet = granted and took_s >= self.bursts.quiet_s
+        # Where nobody is answered although somebody waits it is not quiet.
+        quiet = granted and took_s >= self.bursts.quiet_s and not status.waiting
         if took_s < self.bursts.sample_s or (asked < least and not quiet):
             return False
         # Of a handful, one that was late says little: what is missing to enough counts as in time.
@@ -241,7 +284,8 @@ class _Watch:
 
     def _change(self, granted: bool, now_s: Instant) -> None:
         """The trend was that of another size: it begins anew. A return that is regretted makes calm last longer."""
-        self._samples = []
+        self._samples, self._queue = [], []
+        self._since_s = now_s
         if not granted:
             self._returned_s = now_s
             return
@@ -257,6 +301,14 @@ class _Watch:
         if granted:
             return f"{ahead:.1%} of requests will be late in {horizon_s:.0f} s, {LATE:.0%} may be"
         return f"{max(0.0, level):.1%} of requests are late, calm for {self._calm_s:.0f} s"
+
+
+def _why_queue(queue: Backlog, spec: Workload) -> str:
+    return (
+        f"{queue.waiting} requests wait, {queue.wait_s:.3g} s for the last of them where "
+        f"{(spec.slo.latency_p95_ms or 0.0) / 1000:g} s are promised: {queue.rate_per_s:.3g}/s come, a replica "
+        f"answers {queue.each_per_s:.3g}/s"
+    )
 
 
 def _trend(bursts: Bursts, calm_s: Seconds) -> BurstSettings:

@@ -42,6 +42,7 @@ def _same(status: WorkloadStatus, seen: Observed) -> bool:
         and seen.done_s <= status.done_s
         and _sum(status.requests_before, seen.requests) == status.requests
         and _sum(status.requests_good_before, seen.requests_good) == status.requests_good
+        and seen.waiting == status.waiting
     )
 
 
@@ -55,6 +56,7 @@ def _progress(
         done_s=max(status.done_s, seen.done_s),
         requests=_sum(status.requests_before, seen.requests),
         requests_good=_sum(status.requests_good_before, seen.requests_good),
+        waiting=seen.waiting,
     )
     if spec.type is not WorkloadType.SERVING and seen.succeeded >= placement.replicas:
         return _ended(status, Phase.DONE, seen)
@@ -83,7 +85,7 @@ def leave(
     where = f"{status.placement.cluster}/{status.placement.pool}" if status.placement else ""
     held = (Verdict(where, reason, detail=message),) if reason else ()
     return msgspec.structs.replace(
-        status, leaving_s=now_s, message=message, held=held, ready=0, restarts=status.restarts + restart
+        status, leaving_s=now_s, message=message, held=held, ready=0, waiting=None, restarts=status.restarts + restart
     )
 
 
@@ -101,5 +103,5 @@ def _left(status: WorkloadStatus, report: Report) -> WorkloadStatus:
 
 def _ended(status: WorkloadStatus, phase: Phase, seen: Observed) -> WorkloadStatus:
     return msgspec.structs.replace(
-        status, phase=phase, finished_s=seen.finished_s, ready=0, held=(), message=seen.message
+        status, phase=phase, finished_s=seen.finished_s, ready=0, waiting=None, held=(), message=seen.message
     )

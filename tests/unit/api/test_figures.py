@@ -54,7 +54,11 @@ def test_servings_show_requests_and_replicas_by_tenant_workload_and_cluster() ->
     key = ("search", "search-chat", record.status.placement.cluster)
     assert found["dure_serving_requests_total", *key] == (record.status.requests or 0) > 0
     assert 0 < found["dure_serving_requests_good_total", *key] <= found["dure_serving_requests_total", *key]
+    assert found["dure_serving_queue_count", *key] == record.status.waiting
     assert found["dure_scale_replicas_count", *key] == found["dure_scale_replicas_ready", *key] == 3
+    nobody_knows = replace(record, status=replace(record.status, waiting=None))
+    without = figures(ServingCollector(SimpleNamespace(list_homed=lambda: [nobody_knows])))
+    assert ("dure_serving_queue_count", *key) not in without, "unknown is not none"
 
 
 def test_decisions_and_steps_are_counted_from_when_the_process_looks() -> None:

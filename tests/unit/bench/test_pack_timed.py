@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dure.bench.pack_fleet import Layout
-from dure.bench.pack_timed import Running, _part, timed_result
+from dure.bench.pack_timed import Running, TimedCell, _part, timed_result
 from dure.bench.pack_trace import TraceNode, TracePod
+from dure.bench.progress import Journal
 from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask
 from dure.pack.codes import MPS, WHOLE
@@ -22,9 +24,14 @@ PODS = [
 ]
 
 
+def measured(policies: str, resume: Path | None = None) -> Sequence[Mapping[str, Any]]:
+    journal = Journal(resume, TimedCell, "small")
+    return timed_result({"list": PODS}, NODES, policies, [1], journal, mig=False).rows
+
+
 def test_every_policy_is_measured_over_time_and_only_ours_with_moves_moves() -> None:
     policies = ("dure", "dure+moves", "firstfit", "bestfit", "fgd")
-    rows: Sequence[Mapping[str, Any]] = timed_result({"list": PODS}, NODES, ",".join(policies), [1], mig=False).rows
+    rows = measured(",".join(policies))
     assert tuple(row["policy"] for row in rows) == policies
     for row in rows:
         assert 0 < row["alloc_pct"] <= 100
@@ -35,7 +42,16 @@ def test_every_policy_is_measured_over_time_and_only_ours_with_moves_moves() -> 
 
 def test_an_unknown_policy_is_named_before_anything_runs() -> None:
     with pytest.raises(InvalidInput, match="no policy"):
-        timed_result({"list": PODS}, NODES, "tetris", [1], mig=False)
+        measured("tetris")
+
+
+def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    first = measured("bestfit", tmp_path / "cells")
+    kept = (tmp_path / "cells").read_bytes()
+    both = measured("bestfit,firstfit", tmp_path / "cells")
+    assert both[0] == first[0], "even the seconds that it took: it was not run again"
+    assert (tmp_path / "cells").read_bytes().startswith(kept)
+    assert len((tmp_path / "cells").read_bytes().splitlines()) == 2
 
 
 def test_a_large_fleet_is_a_twentieth_that_the_seed_draws_in_the_order_of_names() -> None:

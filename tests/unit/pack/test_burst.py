@@ -5,8 +5,20 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dure.pack.burst import BurstSettings, BurstState, LatencySample, burst, instances, trend
+from dure.pack.burst import (
+    Backlog,
+    BurstSettings,
+    BurstState,
+    LatencySample,
+    QueueSample,
+    backlog,
+    burst,
+    instances,
+    trend,
+)
 
 
 def rising(start: float, slope: float, until: int = 60) -> list[LatencySample]:
@@ -86,11 +98,6 @@ def test_the_trend_of_a_line_is_the_line() -> None:
     assert (round(level, 6), round(slope, 6)) == (220.0, 2.0)
 
 
-def test_instances_grow_with_rate_and_queue() -> None:
-    assert instances(10.0, 0.1, 0, 0.4) == 2
-    assert instances(10.0, 0.1, 30, 0.4) > instances(10.0, 0.1, 0, 0.4)
-
-
 def test_only_samples_of_the_window_count_its_edges_included() -> None:
     settings = BurstSettings(window_s=30.0, least_samples=4, horizon_s=0.0)
     high = [LatencySample(at_s, 900.0) for at_s in (30.0, 40.0, 50.0, 60.0)]
@@ -133,12 +140,60 @@ def test_samples_of_one_moment_have_no_slope() -> None:
     assert trend(uneven, 10.0) == pytest.approx((1 - 8 * 2 / 7, -2 / 7))
 
 
-def test_instances_meet_the_rate_at_their_utilisation_and_drain_the_queue_in_time() -> None:
-    """Eight a second of 0.25 s each keep two busy, or four by half; six who wait are 1.5 s of work."""
-    assert instances(8.0, 0.25, 0, 0.75, utilisation=0.5) == 4
-    assert instances(8.0, 0.25, 6, 0.75, utilisation=0.5) == 4 + 3, "half a second is left of the target"
-    assert instances(8.0, 0.25, 6, 0.3, utilisation=0.5) == 4 + 6, "never less time than one service"
-    assert instances(6.9, 0.1, 0, 0.75) == 1
-    assert instances(7.1, 0.1, 0, 0.75) == 2
-    assert (instances(0.0, 0.1, 0, 0.4), instances(99.0, 0.0, 9, 0.4), instances(99.0, -1.0, 9, 0.4)) == (1, 1, 1)
-    assert instances(99.0, 0.5, 0, 0.4) == 71
+def test_instances_answer_what_comes_and_work_off_the_queue_in_time() -> None:
+    assert instances(8.0, 2.0, 0, 30.0) == 4, "carried exactly needs no further one"
+    assert instances(8.1, 2.0, 0, 30.0) == 5
+    assert instances(8.0, 2.0, 120, 30.0) == 6, "four a second more for half a minute"
+    assert instances(8.0, 2.0, 120, 60.0) == 5
+    assert instances(0.0, 2.0, 0, 30.0) == instances(0.0, 2.0, -5, 30.0) == 1
+
+
+def queue(*points: tuple[int, int], ready: int = 2) -> list[QueueSample]:
+    """Samples ten seconds apart: how many wait, how many were answered since the one before."""
+    return [QueueSample(10.0 * at, waiting, answered, 10.0 * ready) for at, (waiting, answered) in enumerate(points)]
+
+
+def test_a_queue_that_stands_says_what_comes_what_a_replica_answers_and_how_long_the_last_waits() -> None:
+    """Two replicas answer forty in ten seconds, sixty come: two a second for each, six a second in all."""
+    found = backlog(queue((20, 0), (40, 40), (60, 40)), 20.0)
+    assert found == Backlog(waiting=40, wait_s=10.0, rate_per_s=6.0, each_per_s=2.0, replicas=6)
+    spare = BurstSettings(busy=1.0)
+    assert backlog(queue((20, 0), (40, 40), (60, 40)), 20.0, spare) == found._replace(replicas=4)
+
+
+def test_a_queue_seen_once_or_gone_by_now_is_none() -> None:
+    assert backlog([], 0.0) is None
+    assert backlog(queue((90, 0)), 0.0) is None
+    assert backlog(queue((0, 0), (90, 40)), 10.0) is None, "it may be gone in a moment"
+    assert backlog(queue((30, 0), (30, 40), (0, 70)), 20.0) is None
+    assert backlog(queue((30, 0), (30, 40)), 80.0) is None, "long ago"
+
+
+def test_a_queue_of_which_nobody_is_answered_has_no_size_that_would_help() -> None:
+    assert backlog(queue((30, 0), (50, 0)), 10.0) is None
+    assert backlog(queue((30, 0), (50, 5), ready=0), 10.0) is None
+
+
+def test_only_times_with_a_queue_say_what_a_replica_can_answer() -> None:
+    """Two idle minutes do not make it look slow."""
+    idle = queue((0, 0), (0, 2), (0, 2), (20, 30), (20, 40))
+    found = backlog(idle, 40.0)
+    assert found is not None
+    assert found.each_per_s == 2.0
+    assert found.rate_per_s == 4.0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=2, max_size=7),
+    st.integers(1, 9),
+    st.integers(1, 300),
+)
+def test_a_longer_queue_never_asks_for_fewer(points: list[tuple[int, int]], ready: int, more: int) -> None:
+    def standing(extra: int) -> Backlog | None:
+        return backlog(queue(*((w + extra if w else 0, a) for w, a in points), ready=ready), 10.0 * len(points) - 10)
+
+    short, long = standing(0), standing(more)
+    assert (short is None) == (long is None)
+    if short is not None and long is not None:
+        assert long.replicas >= short.replicas >= 1
+        assert long.wait_s > short.wait_s

@@ -221,7 +221,24 @@ def test_a_node_remembers_its_potential_and_stands_in_a_lane_while_it_is_whole(s
     tables = plain_tables(grid.priced.tables)
     assert int(grid.hosts[0, H_PHI]) == potential(tables, PlainNode(cores * 1000, 65_536, 0, codes))
     whole = not any(shares) and len(shares) > 1
-    assert int(grid.hosts[0, H_LANE]) == (1 if whole and cores >= 20 else 0)
+    assert int(grid.hosts[0, H_LANE]) == (2 if whole and cores >= 20 else 0)
+
+
+@pytest.mark.parametrize(
+    ("taken", "cores", "lane"), [(0, 64, 2), (1, 64, 1), (2, 64, 1), (3, 64, 0), (2, 7, 0), (0, 8, 1)]
+)
+def test_a_node_with_room_for_less_than_all_of_it_stands_in_the_lowest_lane(
+    taken: int, cores: int, lane: int
+) -> None:
+    """Some want four devices and twenty cores, others two and eight."""
+    grid = grid_of([Host(cores * 1000, 65_536, 0, (PART,) * 4)])
+    for _ in range(40):
+        grid.mix.add(Ask(20_000, 0, 4, WHOLE).shape)
+        grid.mix.add(Ask(8_000, 0, 2, WHOLE).shape)
+    grid.learn()
+    for d in range(taken):
+        grid.put(Ask(0, 0, 1, WHOLE), Seat(0, (d,), 0))
+    assert int(grid.hosts[0, H_LANE]) == lane
 
 
 def test_the_tag_of_a_state_is_fixed_because_ties_are_decided_by_it() -> None:

@@ -31,12 +31,13 @@ from dure.pack.codes import (
     H_TAG,
     H_TYPE,
     ISOLATION_PRICE,
+    LANES,
     NEVER,
     SWITCH_PRICE,
     WHOLE,
 )
 from dure.pack.grid import Grid, Host, Part, Seat
-from dure.pack.index import LANES, cheapest, spared_lanes
+from dure.pack.index import cheapest, spared_lanes
 from dure.pack.kernels import level_of, node_cost
 from dure.pack.plain import PlainNode, plain_tables, step_cost
 from tests.unit.pack.worlds import A100, ASKS, HOSTS, grid_of

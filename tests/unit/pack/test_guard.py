@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from dure.pack.ask import Ask
+from dure.pack.codes import LANES, WHOLE
 from dure.pack.commit import set_guard
-from dure.pack.index import LANES
+from dure.pack.grid import Grid, Host, Part, Seat
+from dure.pack.worth import Hardware, WorthSettings
 
 
 def guard(
@@ -48,3 +52,19 @@ def test_the_stock_exceeds_what_is_wanted_by_some_of_its_square_roots() -> None:
     assert guard({1: 10}, idle=nine, wants=wants)[0] == 0
     assert guard({1: 12}, idle=nine, spread=1000, wants=wants)[0] == 7
     assert guard({1: 13}, idle=nine, spread=1000, wants=wants)[0] == 0
+
+
+@pytest.mark.parametrize(("guard", "chosen"), [(0.0, 0), (50.0, 1)])
+def test_the_last_room_for_four_is_left_to_them_though_a_single_device_costs_least_there(
+    guard: float, chosen: int
+) -> None:
+    """One node has four devices and cores for them, the other three; a single one leaves two of these without any."""
+    hardware = Hardware((16,), 8, 96_000, wide_cpu=(96_000,))
+    grid = Grid([Host(96_000, 800_000, 0, (Part(),) * 8)] * 2, hardware, WorthSettings(guard=guard))
+    grid.arrived([Ask(60_000, 200_000, 4, WHOLE), *[Ask(8_000, 30_000, 1, WHOLE)] * 9] * 8)
+    grid.put(Ask(30_000, 200_000, 4, WHOLE), Seat(0, (0, 1, 2, 3), 0))
+    grid.put(Ask(85_000, 200_000, 5, WHOLE), Seat(1, (8, 9, 10, 11, 12), 0))
+    seat = grid.seat(Ask(8_000, 30_000, 1, WHOLE))
+    assert seat is not None
+    assert seat.node == chosen
+    assert (grid.fork().seat(Ask(60_000, 200_000, 4, WHOLE)) is None) == (chosen == 0)

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dure.pack import codes
 from dure.pack.ask import Ask
 from dure.pack.codes import (
     ASK_FIELDS,
     EXCLUSIVE,
     H_LANE,
     H_TAG,
+    LANES,
     MPS,
     NEVER,
     SCALARS,
@@ -25,7 +27,7 @@ from dure.pack.codes import (
     Ints,
 )
 from dure.pack.grid import Grid, Host, Part, Seat
-from dure.pack.index import BLOCK, LANES, catch_up, cheapest, new_index, price_all, rescan, spared_lanes
+from dure.pack.index import BLOCK, catch_up, cheapest, new_index, price_all, rescan, spared_lanes
 from dure.pack.kernels import node_cost
 from tests.unit.pack.worlds import grid_of
 
@@ -166,20 +168,23 @@ def test_a_guarded_lane_costs_more_than_the_lanes_that_are_kept_for_the_ask() ->
     for lane, block, price in ((0, 0, 50), (2, 1, 40)):
         ix.least[row, lane, block], ix.best[row, lane, block] = price, block * BLOCK
     for guard, chosen in ((0, BLOCK), (9, BLOCK), (11, 0)):
-        ix.guard[:] = [0, 0, guard, guard, guard]
+        ix.guard[:] = [0, 0, guard, guard, guard, guard]
         assert cheapest(*args) == chosen
-    ix.guard[:], ix.least[row, 2, 1] = [20, 0, 0, 0, 0], 60
+    ix.guard[:], ix.least[row, 2, 1] = [20, 0, 0, 0, 0, 0], 60
     assert cheapest(*args) == 0, "nobody is paid for leaving a guarded lane"
 
 
 def test_a_wide_ask_is_spared_the_guard_of_the_lanes_that_it_needs() -> None:
     scal = np.zeros(SCALARS, np.int64)
-    scal[WIDE], scal[TIER : TIER + TIERS] = 4, (10, 20, 30, int(NEVER))
+    scal[codes.PART], scal[WIDE], scal[TIER : TIER + TIERS] = 2, 4, (10, 20, 30, int(NEVER))
 
     def spared(cpu: int, count: int = 4, mode: int = EXCLUSIVE) -> int:
         return int(spared_lanes(scal, Ask(cpu, 0, count, WHOLE, mode=mode).row()))
 
-    assert [spared(cpu) for cpu in (0, 10, 11, 20, 21, 30, 31)] == [1, 1, 2, 2, 3, 3, 4]
-    assert (spared(20, count=3), spared(20, count=5), spared(20, mode=MPS)) == (0, 2, 0)
+    assert [spared(cpu) for cpu in (0, 10, 11, 20, 21, 30, 31)] == [2, 2, 3, 3, 4, 4, 5]
+    assert (spared(20, count=5), spared(20, mode=MPS)) == (3, 0)
+    assert [spared(20, count=count) for count in (1, 2, 3)] == [0, 1, 1], "rooms of two are kept for two and more"
+    scal[codes.PART] = NEVER
+    assert spared(20, count=3) == 0, "nobody asks for less than a node and more than a device"
     scal[TIER + 3] = 40
-    assert spared(99) == TIERS
+    assert spared(99) == 1 + TIERS

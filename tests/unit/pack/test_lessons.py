@@ -26,8 +26,8 @@ from dure.pack.codes import (
     MPS,
     WHOLE,
 )
-from dure.pack.grid import Grid, Host, Part, Seat, prior_of
-from dure.pack.mix import Mix, Shape
+from dure.pack.grid import Grid, Host, Part, Seat, sizes_of
+from dure.pack.mix import Mix, Shape, prior_of
 from dure.pack.plain import PlainNode, plain_tables, step_cost
 from dure.pack.worth import Worth, WorthSettings, worth
 from tests.unit.pack.worlds import grid_of
@@ -56,22 +56,26 @@ def test_hosts_and_devices_are_written_column_by_column() -> None:
     ]
 
 
+def expected(hosts: list[Host]) -> list[tuple[Shape, float]]:
+    return prior_of(sizes_of(hosts))
+
+
 def test_before_anything_arrived_whole_and_half_devices_with_their_share_of_the_hosts_are_expected() -> None:
     """Three devices share 30 cores: hosts without a device do not count."""
-    found = prior_of([host(2, cpu=20_000, mem=4096), host(1, cpu=10_000, mem=2048), host(0)])
+    found = expected([host(2, cpu=20_000, mem=4096), host(1, cpu=10_000, mem=2048), host(0)])
     assert found == [
         (Shape(7500, 1536, 1, WHOLE, -1, -1), 1.0),
         (Shape(3333, 682, 1, 500, -1, -1), 1.0),
     ]
-    assert prior_of([host(0)])[0][0].cpu == 0
+    assert expected([host(0)])[0][0].cpu == 0
 
 
 def test_before_anything_arrived_somebody_is_expected_who_needs_a_whole_node_of_the_largest_kind() -> None:
     """With more host CPU than the second largest has; where all widest nodes are alike nobody stands out."""
     mixed = [host(2, cpu=9000), host(2, cpu=20_000, mem=8000), host(2, cpu=12_000), host(1, cpu=50_000)]
-    assert prior_of(mixed)[2:] == [(Shape(12_001, 65_536 // 2, 2, WHOLE, -1, -1), 1.0)]
-    assert prior_of([host(2), host(2), host(1, cpu=9000)])[2:] == []
-    assert prior_of([host(1, cpu=9000), host(1)])[2:] == []
+    assert expected(mixed)[2:] == [(Shape(12_001, 65_536 // 2, 2, WHOLE, -1, -1), 1.0)]
+    assert expected([host(2), host(2), host(1, cpu=9000)])[2:] == []
+    assert expected([host(1, cpu=9000), host(1)])[2:] == []
 
 
 def test_the_largest_wide_nodes_are_not_broken_before_the_demand_is_known() -> None:
@@ -81,7 +85,7 @@ def test_the_largest_wide_nodes_are_not_broken_before_the_demand_is_known() -> N
 
 
 def test_the_mix_starts_from_the_prior() -> None:
-    assert [shape for shape, _ in grid_of([host()]).mix.shares()] == sorted(shape for shape, _ in prior_of([host()]))
+    assert [shape for shape, _ in grid_of([host()]).mix.shares()] == sorted(shape for shape, _ in expected([host()]))
 
 
 def arrivals(grid: Grid, count: int) -> Worth:

@@ -83,15 +83,15 @@ def test_prices_are_made_anew_after_enough_arrivals_or_for_a_wider_node() -> Non
     assert memory.learn(cluster([*moved, node("wide", 8)], enough), CATALOGUE) is not second
 
 
-def test_before_any_pod_half_of_a_whole_devices_share_and_a_quarter_for_half_a_device_are_expected() -> None:
+def test_before_any_pod_whole_and_half_devices_with_their_share_of_the_hosts_are_expected() -> None:
     """Six devices on hosts with 160 cores; the host without a device does not count."""
     memory = Memory()
     memory.learn(cluster([node("a", 4, cpu=96_000), node("b", 2), node("c", 0, cpu=9)], []), CATALOGUE)
     assert memory.mix is not None
     cpu, mem = 160_000 // 6, 2 * 262_144 // 6
     assert memory.mix.shares() == [
-        (Shape(cpu // 4, mem // 4, 1, 500, -1, -1), 0.5),
-        (Shape(cpu // 2, mem // 2, 1, WHOLE, -1, -1), 0.5),
+        (Shape(cpu // 3, mem // 3, 1, 500, -1, -1), 0.5),
+        (Shape(cpu * 3 // 4, mem * 3 // 4, 1, WHOLE, -1, -1), 0.5),
     ]
     empty = Memory()
     empty.learn(cluster([node("c", 0)], []), CATALOGUE)

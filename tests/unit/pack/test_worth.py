@@ -15,6 +15,7 @@ from dure.pack.codes import (
     CUT0,
     ISOLATION_PRICE,
     NEVER,
+    PART,
     RAM_PER_DEVICE,
     RAM_PRICE,
     RHO,
@@ -254,7 +255,7 @@ def test_the_price_of_a_type_lowers_the_price_of_its_idle_capacity() -> None:
 def tiers(shares: Shares, *hosts: int) -> tuple[list[int], list[float]]:
     made = priced(shares, Hardware((8,), 4, 64_000, wide_cpu=hosts))
     named = [int(one) for one in made.tables.scal[TIER:] if one != NEVER]
-    return named, [round(share, 6) for share in made.wide_shares]
+    return named, [round(4 * nodes, 6) for nodes in made.wide_nodes[1:]]
 
 
 def test_whole_wide_nodes_form_tiers_by_the_host_cpu_they_need() -> None:
@@ -280,14 +281,33 @@ def test_of_more_than_four_tiers_the_heaviest_stay() -> None:
 
 def test_single_devices_are_never_wide() -> None:
     made = priced([(shape(5000), 1.0)], Hardware((8,), 1, 64_000))
-    assert made.wide_shares == ()
+    assert made.wide_nodes == (0.0,)
+    assert made.tables.scal[PART] == NEVER
     assert (made.tables.scal[TIER:] == NEVER).all()
 
 
-def test_what_the_guard_needs_is_the_margin_of_the_wide_share_for_each_device_of_a_node() -> None:
-    made = Worth(priced([(shape(), 1.0)]).tables, (0.5, 0.25), WorthSettings())
-    assert made.needs(4, 5).tolist() == [50_000_000, 1000, 3000, 150_000, 75_000, 0, 0]
-    assert made.needs(0, 5).tolist()[3:5] == [600_000, 300_000]
+def test_rooms_for_the_widest_demand_below_a_node_are_wanted_beside_whole_nodes() -> None:
+    """A device of demand asks for a tenth of a node and 0.15 rooms for two; three ask for more than each node has."""
+    mixed = [
+        (shape(20_000, pieces=4), 0.1),
+        (shape(9_000, pieces=2), 0.1),
+        (shape(15_000, pieces=2), 0.05),
+        (shape(21_000, pieces=3), 0.1),
+    ]
+    made = priced(mixed, Hardware((8,), 4, 64_000, wide_cpu=(32_000,)))
+    assert made.tables.scal[PART:RHO].tolist() == [2, 15_000]
+    assert made.wide_nodes == pytest.approx((0.25, 0.1))
+    alone = priced(mixed[1:], Hardware((8,), 4, 64_000, wide_cpu=(32_000,)))
+    assert alone.tables.scal[PART:RHO].tolist() == [3, 21_000], "no tier of whole nodes bounds it"
+    assert alone.wide_nodes == pytest.approx((0.1 / 0.6,))
+    whole = priced(mixed[:1], Hardware((8,), 4, 64_000, wide_cpu=(32_000,)))
+    assert whole.tables.scal[PART] == NEVER
+    assert whole.wide_nodes == (0.0, 0.25)
+
+
+def test_what_the_guard_needs_is_the_margin_of_the_wide_nodes_for_each_device() -> None:
+    made = Worth(priced([(shape(), 1.0)]).tables, (0.125, 0.0625), WorthSettings())
+    assert made.needs(5).tolist() == [50_000_000, 1000, 3000, 150_000, 75_000, 0, 0]
 
 
 @pytest.mark.parametrize("typ", [0, 1])

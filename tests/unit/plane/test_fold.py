@@ -128,3 +128,13 @@ def test_turn_after_turn_each_draft_takes_in_what_a_single_look_would_say() -> N
         draft = Draft(before)
         folding.fold([draft], [told], now_s)
         assert draft.status == fold(before, told, now_s)
+
+
+def test_a_queue_is_what_the_last_report_says_and_gone_with_the_placement() -> None:
+    running = record(Phase.RUNNING, ready=2, started_s=15.0, requests=7, waiting=3)
+    longer = fold(running, report(ready=2, requests=7, waiting=9), 20.0)
+    assert longer.waiting == 9
+    same = report(ready=2, requests=7, waiting=3)
+    assert fold(running, same, 20.0) is running.status
+    assert fold(running, report(ready=2, requests=7), 20.0).waiting is None, "nobody can count it any more"
+    assert leave(running.status, 21.0, "moved", None).waiting is None

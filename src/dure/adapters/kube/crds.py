@@ -73,6 +73,7 @@ def _placement() -> Json:
             "reserved": _OPEN,
             "requests": _WHOLE,
             "requestsGood": _WHOLE,
+            "waiting": _WHOLE,
             "traffic": _OPEN,
             "conditions": _conditions(),
         },

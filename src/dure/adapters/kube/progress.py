@@ -62,6 +62,7 @@ def observed(
         else _done_s(desired, started_s, now_s if finished_s is None else finished_s, well=ended and not failed),
         requests=status.get("requests"),
         requests_good=status.get("requestsGood"),
+        waiting=status.get("waiting"),
         lost=lost,
         message=waiting or lost or (_why_failed(job) if failed and job is not None else ""),
     )

@@ -1,4 +1,4 @@
-"""How many requests a serving answered on a real cluster, and how many in time: read from its own pods.
+"""How many requests a serving answered on a real cluster, how many in time, how many wait: read from its own pods.
 
 `Member` runs one beside its agent. A pod is asked when it carries the annotations that Prometheus knows
 (`prometheus.io/scrape`, `port`, `path`, `scheme`) and shows a latency histogram of a known name. The counts are kept
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import httpx
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from dure.adapters.kube import names
 from dure.adapters.kube.cluster import KubeCluster
@@ -37,16 +38,25 @@ HISTOGRAMS = (
     "request_duration_seconds",
     "http_request_duration_seconds",
 )
+# Requests that an engine has taken in and not begun: vLLM, TGI, Triton.
+QUEUES = ("vllm:num_requests_waiting", "tgi_queue_size", "nv_inference_pending_request_count")
 _SCRAPE = "prometheus.io/"
 
 _log = structlog.get_logger("dure.kube")
 
 
 class Count(NamedTuple):
-    """`good` is None where the histogram cannot tell: no promise, or no bound at or below it."""
+    """`good` is None where the histogram cannot tell: no promise, or no bound at or below it; `waiting` is None where
+    the engine shows no queue."""
 
     requests: int
     good: int | None
+    waiting: int | None = None
+
+    @property
+    def kept(self) -> list[int | None]:
+        """What has to be known of it at the next look."""
+        return [self.requests, self.good]
 
 
 class TrafficReader:
@@ -127,12 +137,15 @@ def fetch_text(url: str) -> str:
 
 def count_of(text: str, promise_ms: float | None) -> Count | None:
     """Requests of the best known histogram, and those in buckets that lie within the promise for sure."""
+    families: dict[str, list[Sample]] = {}
     try:
-        families = {family.name: family.samples for family in text_string_to_metric_families(text)}
+        # An engine that leaves out the type lines makes a family of every sample.
+        for family in text_string_to_metric_families(text):
+            families.setdefault(family.name, []).extend(family.samples)
     except ValueError:
         return None
     for name in HISTOGRAMS:
-        samples = families.get(name, ())
+        samples = families.get(name, [])
         total = sum(one.value for one in samples if one.name == f"{name}_count")
         if not any(one.name == f"{name}_count" for one in samples):
             continue
@@ -142,14 +155,19 @@ def count_of(text: str, promise_ms: float | None) -> Count | None:
                 bound = float(one.labels["le"])
                 buckets[bound] = buckets.get(bound, 0.0) + one.value
         within = [bound for bound in buckets if promise_ms is not None and bound * 1000 <= promise_ms]
-        return Count(int(total), int(buckets[max(within)]) if within else None)
+        return Count(int(total), int(buckets[max(within)]) if within else None, _waiting(families))
     return None
+
+
+def _waiting(families: Mapping[str, Iterable[Sample]]) -> int | None:
+    shown = next((families[name] for name in QUEUES if name in families), None)
+    return int(sum(one.value for one in shown)) if shown is not None else None
 
 
 def added(status: Json, counts: Mapping[str, Count], alive: Collection[str]) -> Json:
     """What of the status changes. A counter that is lower than before has begun again from zero.
 
-    Pods that are gone are forgotten by a null, as a merge patch wants it.
+    Pods that are gone are forgotten by a null, as a merge patch wants it, and so is a queue that nobody shows.
     """
     before: Json = status.get("traffic", {})
     now: Json = {uid: None for uid in before if uid not in alive}
@@ -160,9 +178,12 @@ def added(status: Json, counts: Mapping[str, Count], alive: Collection[str]) -> 
         requests = (requests or 0) + count.requests - (0 if begun_again else old_requests)
         if count.good is not None:
             good = (good or 0) + count.good - (0 if begun_again else old_good or 0)
-        if before.get(uid) != list(count):
-            now[uid] = list(count)
+        if before.get(uid) != count.kept:
+            now[uid] = count.kept
+    shown = [count.waiting for count in counts.values() if count.waiting is not None]
+    waiting = sum(shown) if shown else None
+    queue: Json = {"waiting": waiting} if waiting != status.get("waiting") else {}
     if not now:
-        return {}
+        return queue
     found = {"requests": requests, "requestsGood": good, "traffic": now}
-    return {key: value for key, value in found.items() if value is not None}
+    return queue | {key: value for key, value in found.items() if value is not None}

@@ -223,6 +223,7 @@ def _replace(world: World, before: Work, desired: Desired) -> None:
     pods.remove(world, before)
     work = pods.create(world, desired, max(desired.done_s, before.base_s))
     work.requests, work.requests_good, work.counted_s = before.requests, before.requests_good, before.counted_s
+    work.waiting = before.waiting
 
 
 def _is_on(world: World, happening: Happening) -> bool:

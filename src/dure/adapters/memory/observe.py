@@ -79,6 +79,7 @@ def observed(world: World, work: Work) -> Observed:
         done_s=work.safe_s(world.now_s),
         requests=int(work.requests) if answers else None,
         requests_good=int(work.requests_good) if answers else None,
+        waiting=round(work.waiting) if answers else None,
         lost=work.lost,
         message=waiting or work.message,
     )

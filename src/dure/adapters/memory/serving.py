@@ -12,7 +12,7 @@ import math
 from dure.adapters.memory import chance
 from dure.adapters.memory.world import Work, World
 from dure.model.cluster import PodPhase
-from dure.model.units import DAY_S, HOUR_S, Instant
+from dure.model.units import DAY_S, HOUR_S, Instant, Seconds
 from dure.model.workload import Workload
 
 _STEP_S = 300.0
@@ -22,6 +22,9 @@ _HEADROOM = 2.6
 _SERVICE_PART = 1 / 6
 # However long the queue, this part of the requests is in time just before it grows without end.
 _LUCKY = 0.1
+# Who has waited for so many times the latency target hangs up, which is an answer too late; and if none is promised.
+_PATIENCE = 10
+_NO_PROMISE_MS = 1000.0
 _USERS_UTC_OFFSET_S = 9 * HOUR_S
 
 
@@ -36,8 +39,13 @@ def count(world: World, work: Work) -> None:
         factor, from_s, to_s = work.surge
         rate = spec.rate_per_s * factor if from_s <= since_s < to_s else rate_at(spec, since_s, world.seed)
         asked = rate * (until_s - since_s)
-        work.requests += asked
-        work.requests_good += asked * good_part(spec, rate, ready, work.speed)
+        # Nobody is answered before it has come.
+        waiting = min(
+            queue_after(spec, work.waiting, rate, ready, work.speed, until_s - since_s), work.waiting + asked
+        )
+        answered, work.waiting = asked + work.waiting - waiting, waiting
+        work.requests += answered
+        work.requests_good += answered * good_part(spec, rate, ready, work.speed)
         since_s = until_s
     work.counted_s = world.now_s
 
@@ -70,16 +78,41 @@ def good_part(spec: Workload, rate_per_s: float, ready: int, speed: float) -> fl
     """The share of requests answered within the latency target (all that are answered, if there is none)."""
     if ready == 0:
         return 0.0
-    if not spec.demand.whole:
-        # A share is measured on the first class and given in full: a slower device gives more of itself.
-        speed = 1.0
-    capacity = spec.rate_per_s * _HEADROOM * speed * ready / max(1, spec.replicas.min)
-    load = rate_per_s / capacity
+    speed = _given(spec, speed)
+    load = rate_per_s / _capacity(spec, ready, speed)
     if spec.slo.latency_p95_ms is None:
         return min(1.0, 1 / load) if load > 0 else 1.0
     if load >= 1:
         # The queue grows without end; only those that jump in while it is drained are in time.
         return _LUCKY / load
-    wait = load ** (math.sqrt(2 * (ready + 1)) - 1) / (ready * (1 - load))
-    response = _SERVICE_PART / speed * (1 + wait)
+    response = _SERVICE_PART / speed * (1 + _wait(load, ready))
     return max(_LUCKY, 1 - math.exp(-1 / response))
+
+
+def queue_after(
+    spec: Workload, waiting: float, rate_per_s: float, ready: int, speed: float, lasts_s: Seconds
+) -> float:
+    """How many wait after `lasts_s` of this rate: the rest that replicas cannot answer, as long as people stay."""
+    promise_s = (spec.slo.latency_p95_ms or _NO_PROMISE_MS) / 1000
+    speed = _given(spec, speed)
+    capacity = _capacity(spec, ready, speed)
+    most = rate_per_s * _PATIENCE * promise_s
+    grown = max(0.0, waiting + (rate_per_s - capacity) * lasts_s)
+    if rate_per_s >= capacity:
+        return min(grown, most)
+    usual = rate_per_s * _SERVICE_PART * promise_s / speed * _wait(rate_per_s / capacity, ready)
+    return min(max(grown, usual), most)
+
+
+def _given(spec: Workload, speed: float) -> float:
+    """A share is measured on the first class and given in full: a slower device gives more of itself."""
+    return speed if spec.demand.whole else 1.0
+
+
+def _capacity(spec: Workload, ready: int, speed: float) -> float:
+    return spec.rate_per_s * _HEADROOM * speed * ready / max(1, spec.replicas.min)
+
+
+def _wait(load: float, ready: int) -> float:
+    """Sakasegawa's mean wait below a load of 1, in times of service."""
+    return float(load ** (math.sqrt(2 * (ready + 1)) - 1) / (ready * (1 - load)))

@@ -64,6 +64,7 @@ class Work(msgspec.Struct):
     finished_s: Instant | None = None
     requests: float = 0.0
     requests_good: float = 0.0
+    waiting: float = 0.0
     counted_s: Instant | None = None
     lost: str = ""
     message: str = ""

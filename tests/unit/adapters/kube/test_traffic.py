@@ -71,3 +71,21 @@ def test_two_pods_are_two_counters() -> None:
         "requestsGood": 4,
         "traffic": {"b": [8, None]},
     }
+
+
+def test_who_waits_is_summed_over_pods_and_forgotten_where_no_queue_is_shown() -> None:
+    first = added({}, {"a": Count(5, 4, 7), "b": Count(7, None, 2)}, ["a", "b"])
+    assert first["waiting"] == 9
+    assert first["traffic"] == {"a": [5, 4], "b": [7, None]}, "a queue is a level: its past is not needed"
+    assert added(first, {"a": Count(5, 4, 7), "b": Count(7, None, 2)}, ["a", "b"]) == {}
+    assert added(first, {"a": Count(5, 4, 3), "b": Count(7, None)}, ["a", "b"]) == {"waiting": 3}
+    assert added(first, {}, ["a", "b"]) == {"waiting": None}
+
+
+def test_an_engine_that_shows_its_queue_is_read_and_one_without_is_unknown() -> None:
+    without = Count(11, 8)
+    assert count_of(VLLM, 500.0) == without
+    queues = 'vllm:num_requests_waiting{model_name="m"} 3\nvllm:num_requests_waiting{model_name="n"} 4\n'
+    assert count_of(VLLM + queues, 500.0) == without._replace(waiting=7)
+    assert count_of(VLLM + "tgi_queue_size 0\n", 500.0) == without._replace(waiting=0)
+    assert count_of(VLLM + 'nv_inference_pending_request_count{model="m"} 4\n', 500.0) == without._replace(waiting=4)

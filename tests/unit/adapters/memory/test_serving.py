@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from dure.adapters.memory.serving import good_part, rate_at
+from dure.adapters.memory.serving import good_part, queue_after, rate_at
 from dure.model.units import DAY_S, HOUR_S
 from dure.model.workload import Slo
 from tests.fixtures.embedded import START_S, Bench
@@ -88,3 +88,37 @@ def test_counters_grow_by_whole_days_without_a_look() -> None:
     bench.bind_whole("uid-s")
     bench.after(2 * DAY_S)
     assert bench.seen("uid-s").requests == pytest.approx(2 * DAY_S * 10, rel=0.2)
+
+
+def test_a_queue_stands_where_more_come_than_are_answered_until_people_hang_up() -> None:
+    """Two replicas carry 26 a second. With 36 ten more wait each second; nobody waits for ten times its target."""
+    bound = 36.0 * 10 * (CHAT.slo.latency_p95_ms or 0.0) / 1000
+    assert queue_after(CHAT, 0.0, 36.0, 2, 1.0, 0.5) == pytest.approx(5.0)
+    assert queue_after(CHAT, 3.0, 36.0, 2, 1.0, 0.5) == pytest.approx(8.0)
+    assert queue_after(CHAT, 0.0, 36.0, 2, 1.0, HOUR_S) == pytest.approx(bound)
+    assert queue_after(CHAT, 0.0, 36.0, 0, 1.0, HOUR_S) == pytest.approx(bound), "nobody is there to answer"
+
+
+@given(rate=st.floats(0.1, 25.9), waiting=st.floats(0.0, 500.0), lasts_s=st.floats(0.1, 600.0))
+def test_a_queue_is_worked_off_by_what_is_to_spare(rate: float, waiting: float, lasts_s: float) -> None:
+    after = queue_after(CHAT, waiting, rate, 2, 1.0, lasts_s)
+    usual = queue_after(CHAT, 0.0, rate, 2, 1.0, lasts_s)
+    assert 0.0 <= usual <= after <= max(waiting, usual)
+    assert queue_after(CHAT, waiting, rate, 3, 1.0, lasts_s) <= after + 1e-9
+    assert queue_after(CHAT, waiting, rate, 2, 1.0, lasts_s + 500.0 / (26.0 - rate)) == pytest.approx(usual)
+
+
+def test_every_request_is_answered_or_waits() -> None:
+    bench = Bench(pool("big", "big"))
+    bench.port.apply(desired(CHAT))
+    bench.bind_whole("uid-s")
+    bench.after(HOUR_S)
+    before = bench.seen("uid-s")
+    now_s = bench.clock.now()
+    bench.port.surge("s", 3.6, now_s, now_s + HOUR_S)
+    bench.after(HOUR_S)
+    seen = bench.seen("uid-s")
+    assert before.requests is not None
+    assert seen.requests is not None
+    assert seen.waiting
+    assert seen.requests + seen.waiting - before.requests == pytest.approx(36.0 * HOUR_S, abs=2)
