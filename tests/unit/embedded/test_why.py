@@ -108,14 +108,17 @@ def test_of_running_work_with_checkpoints_it_says_what_is_safe_and_whose_word_th
     turner.world.submit([kept, batch("bare", duration="9h")])
     turner.run(2400)
 
-    def said() -> list[str]:
-        return [line.sentence for line in turner.world.desk.why("kept").lines if "work safe" in line.sentence]
-
-    assert said() == ["30 min of work safe, counted by the clock: its pods do not show when they save"]
+    found = [line for line in turner.world.desk.why("kept").lines if "work safe" in line.sentence]
+    record, now_s = turner.store.fetch_workload("kept"), turner.world.desk.why("kept").now_s
+    saved_s = record.status.saved_s
+    assert saved_s is not None
+    assert 0.0 < now_s - saved_s < 700.0, "ten minutes, and one report"
+    assert found == list(safe_of(record, "seoul/a100", now_s))
     assert not any("work safe" in line.sentence for line in turner.world.desk.why("bare").lines)
-    record = turner.store.fetch_workload("kept")
-    now_s = turner.world.desk.why("kept").now_s
-    for saved_s, expected in ((0.0, "no checkpoint kept here yet"), (now_s - 300.0, "checkpoint kept 5 min ago")):
-        told = replace(record, status=replace(record.status, saved_s=saved_s))
-        (line,) = safe_of(told, "seoul/a100", now_s)
-        assert line.sentence == f"30 min of work safe, {expected} by its own word"
+    for said_s, expected in (
+        (None, "counted by the clock: its pods do not show when they save"),
+        (0.0, "no checkpoint kept here yet by its own word"),
+        (now_s - 300.0, "checkpoint kept 5 min ago by its own word"),
+    ):
+        (line,) = safe_of(replace(record, status=replace(record.status, saved_s=said_s)), "seoul/a100", now_s)
+        assert line.sentence == f"30 min of work safe, {expected}"
