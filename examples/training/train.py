@@ -4,14 +4,17 @@
     python train.py --steps 2000 --every 200 --folder s3://models/fit     # a bucket, see store.py
 
 The result depends on steps and seed alone, not on how often it was interrupted: every checkpoint holds weights,
-momentum and the state of the random numbers. `result.json` appears when it is done.
+momentum and the state of the random numbers. `result.json` appears when it is done. With `--port` it shows when it
+kept the last one, as a gauge for Prometheus: that is how Dure knows what is safe.
 """
 
 import argparse
 import hashlib
+import http.server
 import json
 import os
 import pickle
+import threading
 import time
 from typing import Any
 
@@ -27,18 +30,43 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=200, help="steps between checkpoints")
     parser.add_argument("--folder", type=store_of, default="/checkpoints", help="where they are: a path or s3://...")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds after each checkpoint, to make it longer")
+    parser.add_argument("--port", type=int, help="show the moment of the last checkpoint here")
     options = parser.parse_args()
+    shown = Shown(options.port) if options.port is not None else None
     state = load(options.folder) or begin(seed=7)
     print(f"begins at step {state['step']} of {options.steps} on {os.uname().nodename}", flush=True)
     while state["step"] < options.steps:
         step(state)
         if state["step"] % options.every == 0:
             save(options.folder, state)
+            if shown is not None:
+                shown.saved_s = time.time()
             print(f"checkpoint at step {state['step']}, loss {state['loss']:.6f}", flush=True)
             time.sleep(options.pause)
     digest = hashlib.sha256(b"".join(weights.tobytes() for weights in state["weights"])).hexdigest()
     options.folder.write("result.json", json.dumps({"steps": state["step"], "weights": digest}).encode())
     print(f"done: {digest}", flush=True)
+
+
+class Shown:
+    """`saved_s` at `/metrics`; zero until this process has kept one."""
+
+    def __init__(self, port: int) -> None:
+        self.saved_s = 0.0
+        shown = self
+
+        class Metrics(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write(f"checkpoint_timestamp_seconds {shown.saved_s}\n".encode())
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        server = http.server.ThreadingHTTPServer(("", port), Metrics)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
 def begin(seed: int) -> dict[str, Any]:

@@ -74,8 +74,8 @@ def test_requests_are_read_where_pods_show_them_and_unknown_elsewhere(lab_factor
         cluster.api.patch(f"{path}/{pod['metadata']['name']}/status", {"status": here})
     addresses = member.cluster.pods.objects
     until(lambda: sum(pod.status.pod_ip == "127.0.0.1" for pod in addresses().values()) == 2, "their addresses")
-    member.traffic.turn()
-    member.traffic.turn()
+    member.reader.turn()
+    member.reader.turn()
     member.runner.wake()
     until(lambda: (one := seen("shown")) is not None and one.requests is not None, "requests in a report")
     member.stop()

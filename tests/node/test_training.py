@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +17,7 @@ from dure.model.workload import Phase
 from examples.training.store import Folder
 from lab.lab import Lab
 from lab.rest import Json
+from tests.chaos.waiting import free_port
 from tests.fixtures.object_store import ObjectStore, object_store
 from tests.kube.world import until
 from tests.lab.test_faults import ROOT
@@ -71,10 +73,13 @@ def fit(kept: Kept, pause_s: float) -> Json:
     document = example("training")
     [container] = document["spec"]["template"]["spec"]["containers"]
     container = {name: container[name] for name in ("name", "image", "imagePullPolicy")}
-    container["args"] = ["--steps", str(STEPS), "--every", str(EVERY), "--pause", str(pause_s)]
-    # Whoever is nearly done is left alone.
-    document["spec"] |= {"duration": "2h", "checkpoint": "1s"}
-    document["spec"]["template"] = {"spec": {"terminationGracePeriodSeconds": 1, **kept.spec(container)}}
+    port = free_port()
+    container["args"] = ["--steps", str(STEPS), "--every", str(EVERY), "--pause", str(pause_s), "--port", str(port)]
+    # Whoever is nearly done is left alone. By the clock none would be kept before the test is over.
+    document["spec"] |= {"duration": "2h", "checkpoint": "30min"}
+    shown = {"annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": str(port)}}
+    spec = {"terminationGracePeriodSeconds": 1, **kept.spec(container)}
+    document["spec"]["template"] = {"metadata": shown, "spec": spec}
     return document
 
 
@@ -106,7 +111,11 @@ def moved(world: PlaneWorld, kept: Kept) -> bytes | None:
     world.submit(fit(kept, pause_s=3.0))
     until(lambda: kept.read("checkpoint.pickle") is not None, "the first checkpoint", PATIENCE_S)
     assert world.home("fit")[0] == "a"
+    begun_s = time.time()
     until(lambda: world.status("fit").done_s > 0, "safe work in the record", PATIENCE_S)
+    saved_s = world.status("fit").saved_s
+    assert saved_s is not None
+    assert begun_s - PATIENCE_S < saved_s < time.time(), "the word of the pod, not the clock's"
     world.price(a=3.0, b=1.0)
     until(lambda: any(isinstance(one, Move) for one in world.decisions("fit")), "the decision to move", PATIENCE_S)
     assert kept.read("result.json") is None

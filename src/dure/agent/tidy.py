@@ -152,9 +152,7 @@ class Tidy:
             self.answer = replace(answer, at_s=now_s, state=how_far, note=note)
 
     def _ripe(self, move: PodMove, pod: Pod, now_s: Instant) -> bool:
-        if move.how is not How.AT_CHECKPOINT or pod.started_s is None:
-            return True
-        return (now_s - pod.started_s) % pod.checkpoint_s <= self.settings.fresh_s
+        return move.how is not How.AT_CHECKPOINT or pod.unsaved_s(now_s) <= self.settings.fresh_s
 
 
 def _wide(pod: Pod) -> bool:

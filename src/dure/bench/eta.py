@@ -63,7 +63,7 @@ def command(
     known = (
         {file.stem: jobs_of_file(file)} if file else {name: TRACES[name]() for name in traces or ("philly", "pai")}
     )
-    journal = Journal(resume, Stretch, f"{jobs} {load} {file or ''} 4")
+    journal = Journal(resume, Stretch, f"{jobs} {load} {file or ''} 5")
     rows: list[Row] = []
     for trace, seed in cells([(trace, seed) for trace in known for seed in seeds(seed_text)], "eta"):
         key = f"{trace} {seed}"

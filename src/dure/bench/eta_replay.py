@@ -16,13 +16,15 @@ import numpy as np
 
 from dure.model.eta import Range
 from dure.place.calibrate import Regimes, Said
-from dure.place.eta import Coming, Going, Situation, fresh_book, outlooks, said_of
+from dure.place.eta import Coming, Going, Learned, Situation, foreseen, fresh_book, learned, said_of
 from dure.place.queue_play import compiled
 from dure.place.trust import Past
 
 _OF_GROUP = 40
 _FIRST_S = 1800.0
 _REMEMBERED = 2000
+# After so many arrivals it is learned anew how long work takes; those that ended since are few among so many.
+_RELEARNED = 20
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -50,6 +52,7 @@ class Replay:
         self._past: dict[str, deque[float]] = {}
         self._book = fresh_book()
         self._said: dict[int, list[tuple[str, Said]]] = {}
+        self._learned: Learned | None = None
         self._estimate: dict[int, float] = {}
         self._began: dict[int, float] = {}
         self._free = devices
@@ -92,7 +95,9 @@ class Replay:
             for one in self._queue
         ]
         situation = Situation(running, waiting, {"": self._devices}, now_s, strict=True)
-        found = outlooks(situation, self._ended, self._seed)
+        if self._learned is None or number % _RELEARNED == 0:
+            self._learned = learned(situation, self._ended)
+        found = foreseen(situation, self._learned, self._seed)
         start, finish = said_of(found[str(number)], now_s, self._book, waits=waits)
         if waits and start is not None:
             self._tell(number, "start", start)

@@ -59,7 +59,7 @@ def counters_option(command: Command) -> Command:
     """Also of `dure agent`: how soon a surge is seen is a matter of seconds, and so is what asking costs."""
     option = click.option(
         "--counters", type=FiniteRange(0.5, 600.0), default=15.0, show_default=True,
-        help="Seconds between two looks at the request counters of served models in real clusters.",
+        help="Seconds between two looks at the requests and checkpoints that pods of real clusters show.",
     )  # fmt: skip
     return option(command)
 

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from dure.adapters.clock import RealClock, ScaledClock
-from dure.adapters.kube.traffic import EVERY_S
+from dure.adapters.kube.reading import EVERY_S
 from dure.adapters.memory.stream import arrivals, small_services, standing
 from dure.adapters.metrics import SqliteMetrics
 from dure.adapters.shapes import settle

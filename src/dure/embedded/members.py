@@ -9,8 +9,8 @@ from pathlib import Path
 
 from dure.adapters.kube.cluster import KubeCluster
 from dure.adapters.kube.lease import Election
+from dure.adapters.kube.reading import EVERY_S, PodReader
 from dure.adapters.kube.rest import Api
-from dure.adapters.kube.traffic import EVERY_S, TrafficReader
 from dure.agent.loop import Agent
 from dure.agent.runner import Runner
 from dure.model.catalogue import Catalogue
@@ -43,7 +43,7 @@ class Member:
         self.cluster = KubeCluster(spec, catalogue, guarded, clock)
         agent = Agent(self.cluster, plane, self.cluster.catalogue, spec.pools, clock, lanes=LANES)
         self.runner = Runner(agent, self.cluster, leads=self._may_act)
-        self.traffic = TrafficReader(self.cluster, every_s=counters_s)
+        self.reader = PodReader(self.cluster, every_s=counters_s)
         self._term = self._caught_up = ""
 
     def start(self) -> None:
@@ -52,10 +52,10 @@ class Member:
             self.cluster.token = lambda: self._term
             self.election.start()
         self.runner.start()
-        self.traffic.start()
+        self.reader.start()
 
     def stop(self) -> None:
-        self.traffic.stop()
+        self.reader.stop()
         self.runner.stop()
         if self.election is not None:
             self.election.stop()

@@ -120,7 +120,8 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `leaving`: it was told to go and holds its slices until it is gone. `preempts` is false for a pod that may wait
     before others but never push one out. `budgets` names the disruption budgets that it falls under. `allotted` are
-    the devices that its `claims` hold; a pod with claims and without `classes` wants no other device.
+    the devices that its `claims` hold; a pod with claims and without `classes` wants no other device. `saved_s` is
+    when it kept its last checkpoint by its own word (zero: none yet), None where it says nothing.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     interruptible: bool = False
     isolation: Isolation = Isolation.SHARED
     checkpoint_s: Seconds = 0.0
+    saved_s: Instant | None = None
     selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
     phase: PodPhase = PodPhase.PENDING
@@ -162,6 +164,15 @@ class Pod(msgspec.Struct, frozen=True, omit_defaults=True):
     def holds(self) -> bool:
         """Whether the pod occupies its slices now."""
         return bool(self.node) and not self.phase.ended
+
+    def unsaved_s(self, now_s: Instant) -> Seconds:
+        """For how long it has worked since its last checkpoint; by the clock where it does not say when that was."""
+        if self.started_s is None:
+            return 0.0
+        ran_s = max(0.0, now_s - self.started_s)
+        if self.saved_s is not None:
+            return min(ran_s, max(0.0, now_s - self.saved_s))
+        return ran_s % self.checkpoint_s if self.checkpoint_s > 0 else ran_s
 
 
 class ClusterState(msgspec.Struct, frozen=True):

@@ -30,8 +30,10 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a cluster knows of one workload. `lost` says why its pods went away before they were done.
 
     `done_s` is work finished under this generation's placement and safe (checkpointed, or the pod succeeded),
-    in seconds on the first accepted class, what was done before included. `requests` are those answered, `waiting`
-    those in the queues of its engines at this moment; None where nobody can count them.
+    in seconds on the first accepted class, what was done before included. `saved_s` is when its pods say that they
+    kept the last checkpoint (zero: none yet); None where they say nothing and safe work is counted by the clock.
+    `requests` are those answered, `waiting` those in the queues of its engines at this moment; None where nobody can
+    count them.
     """
 
     uid: str
@@ -45,6 +47,7 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     started_s: Instant | None = None
     finished_s: Instant | None = None
     done_s: Seconds = 0.0
+    saved_s: Instant | None = None
     requests: int | None = None
     requests_good: int | None = None
     waiting: int | None = None

@@ -132,6 +132,7 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
 class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """`done_s` is finished work in seconds on the first accepted class, safe up to the last checkpoint.
 
+    `saved_s` is when its pods said that they kept it (zero: none yet), None while it is counted by the clock.
     `leaving_s` is set when a placement was taken back and its cluster has not yet confirmed that nothing of it is
     left; only then may the workload get another home. Money and carbon are accrued up to `billed_until_s`, so that
     no hour is paid twice whatever is repeated. `*_before` counts the requests served in earlier homes, `waiting` is
@@ -153,6 +154,7 @@ class WorkloadStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     started_s: Instant | None = None
     finished_s: Instant | None = None
     done_s: Seconds = 0.0
+    saved_s: Instant | None = None
     restarts: int = 0
     ready: int = 0
     billed_until_s: Instant = 0.0

@@ -175,13 +175,7 @@ def impact(victim: Pod, now_s: float) -> float:
     """Work that is lost, in device-seconds: since the last checkpoint, or since the start, plus a restart."""
     if victim.leaving:
         return 0.0
-    ran = max(0.0, now_s - (victim.started_s if victim.started_s is not None else now_s))
-    if victim.type is WorkloadType.SERVING:
-        lost = 0.0
-    elif victim.checkpoint_s > 0:
-        lost = ran % victim.checkpoint_s
-    else:
-        lost = ran
+    lost = 0.0 if victim.type is WorkloadType.SERVING else victim.unsaved_s(now_s)
     devices = max(victim.demand.device_milli / 1000, 0.05)
     return (lost + _RESTART_S) * devices * (_GANG_PENALTY * victim.gang if victim.gang > 1 else 1.0)
 

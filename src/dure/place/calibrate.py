@@ -15,6 +15,7 @@ import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from itertools import accumulate
 from statistics import NormalDist
 from typing import NamedTuple
@@ -39,6 +40,9 @@ _NARROWEST = 0.1
 _BEYOND = 10.0
 _LOWEST = -0.05
 _LEVELS = (0.05, 0.25, 0.25, 0.05)
+# Ranges that hold too often give way as far as those that fail too often: the wide one down to half of all cases,
+# that to the middle. With less room a prior that is too wide for a kind of forecast would never be unlearned.
+_HIGHEST = (0.25, 0.5, 0.5, 0.25)
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -50,12 +54,19 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Came(NamedTuple):
-    """An outcome: when it was asked for and came, where it lay on its forecast, and how far off that was."""
+    """An outcome: when it was asked for and came, and where it lay on its forecast."""
 
     asked_s: Instant
     came_s: Instant
     score: float
-    regime: int = 0
+
+
+class Told(NamedTuple):
+    """A forecast of the past without the range it got, and what came of it if that is known."""
+
+    asked_s: Instant
+    spread: Spread
+    came_s: Instant | None
 
 
 def score(spread: Spread, came_s: Instant, asked_s: Instant) -> float:
@@ -73,11 +84,8 @@ def regime(spread: Spread, asked_s: Instant) -> int:
 class Regimes:
     """Scores of one kind of forecast, those of each regime by themselves."""
 
-    def __init__(self, known: Iterable[Came] = ()) -> None:
-        found: dict[int, list[Came]] = {}
-        for one in known:
-            found.setdefault(one.regime, []).append(one)
-        self._scores = {number: Scores(some) for number, some in found.items()}
+    def __init__(self) -> None:
+        self._scores: dict[int, Scores] = {}
 
     @property
     def learned(self) -> int:
@@ -97,16 +105,39 @@ class Regimes:
         return self._scores.setdefault(regime(spread, asked_s), Scores())
 
 
+def taught(told: Iterable[Told], now_s: Instant) -> Regimes:
+    """What these forecasts teach by now: each gets the range that those before it had taught, as if told anew.
+
+    So whoever keeps only forecasts and outcomes learns as one who was there all the time.
+    """
+    found, every = Regimes(), list(told)
+    awaited: dict[int, Said] = {}
+    until: list[tuple[Instant, int]] = []
+    moments = [(one.asked_s, False, number) for number, one in enumerate(every)]
+    moments += [(one.came_s, True, number) for number, one in enumerate(every) if one.came_s is not None]
+    for at_s, came, number in (*sorted(moments), (now_s, True, -1)):
+        while until and until[0][0] < at_s:
+            late = awaited.get(heappop(until)[1])
+            if late is not None:
+                found.overdue(late)
+        if not came:
+            one = every[number]
+            said = Said(one.asked_s, one.spread, found.around(one.spread, one.asked_s))
+            awaited[number] = said
+            heappush(until, (said.range.highest_s, number))
+        elif number in awaited:
+            found.add(awaited.pop(number), at_s)
+    return found
+
+
 class Scores:
     """Of one kind of forecast in one regime."""
 
-    def __init__(self, known: Iterable[Came] = ()) -> None:
+    def __init__(self) -> None:
         self._newest: deque[tuple[Instant, float, float]] = deque()
         self._sorted = list(_PRIOR)
         self._summed: list[float] = []
         self._levels = list(_LEVELS)
-        for one in sorted(known, key=lambda one: one.came_s):
-            self._keep(one)
 
     @property
     def learned(self) -> int:
@@ -115,7 +146,7 @@ class Scores:
 
     def add(self, said: Said, came_s: Instant) -> None:
         """An outcome; one beyond its range has counted against the level already when it was overdue."""
-        self._keep(Came(said.asked_s, came_s, score(said.spread, came_s, said.asked_s)))
+        self.learn(Came(said.asked_s, came_s, score(said.spread, came_s, said.asked_s)))
         edges = said.range
         failed = (came_s < edges.lowest_s, came_s < edges.low_s, came_s > edges.high_s, False)
         for side, target in enumerate(_LEVELS):
@@ -147,7 +178,7 @@ class Scores:
         wanted = min(1.0, max(0.0, level)) * self._summed[-1]
         return self._sorted[min(bisect_left(self._summed, wanted), len(self._sorted) - 1)][0]
 
-    def _keep(self, one: Came) -> None:
+    def learn(self, one: Came) -> None:
         """Outcomes are told in the order in which they come."""
         meanwhile = len(self._newest) - bisect_left(self._newest, one.asked_s, key=lambda kept: kept[0])
         weight = 1.0 / (1 + meanwhile)
@@ -159,8 +190,7 @@ class Scores:
         self._summed = []
 
     def _shift(self, side: int, by: float) -> None:
-        target = _LEVELS[side]
-        self._levels[side] = min(max(self._levels[side] + _PACE * by, _LOWEST), 2 * target)
+        self._levels[side] = min(max(self._levels[side] + _PACE * by, _LOWEST), _HIGHEST[side])
 
 
 def _to_go(at_s: Instant, asked_s: Instant) -> float:

@@ -16,9 +16,9 @@ import numpy as np
 from dure.model.eta import Eta, Range, Spread
 from dure.model.units import Instant, Seconds
 from dure.place.calibrate import Regimes, Said
-from dure.place.lifetime import Floats, LifeTables, life_tables, sampled
+from dure.place.lifetime import OF_ALL, Floats, LifeTables, life_tables, sampled
 from dure.place.queue_play import play
-from dure.place.trust import Past, trust_in
+from dure.place.trust import Past, Trust, trust_in
 
 SAMPLES = 64
 _POINTS = (0.05, 0.5, 0.95)
@@ -77,6 +77,13 @@ class Outlook(NamedTuple):
     finish: Spread | None
 
 
+class Learned(NamedTuple):
+    """How far estimates are trusted, and how long work takes against them."""
+
+    trust: Trust
+    tables: LifeTables
+
+
 def etas(situation: Situation, ended: Sequence[Past], book: Book, seed: int = 0) -> dict[str, Eta]:
     """Start and finish of all who run or wait; nothing for what fits nowhere."""
     return ranged(situation, outlooks(situation, ended, seed), book)
@@ -112,20 +119,29 @@ def outlooks(
     situation: Situation, ended: Sequence[Past], seed: int = 0, samples: int = SAMPLES
 ) -> dict[str, Outlook]:
     """What the samples of the future say of each."""
+    return foreseen(situation, learned(situation, ended), seed, samples)
+
+
+def learned(situation: Situation, ended: Sequence[Past]) -> Learned:
+    """How long work of all who run or wait takes, from what ended and from what still runs."""
+    trust = trust_in(ended)
+    going = [
+        Past(one.group, one.used_s / trust.corrected(one.group, one.estimate_s), began_s=situation.now_s - one.used_s)
+        for one in situation.running
+        if one.ends
+    ]
+    everybody: list[Going | Coming] = [*situation.running, *situation.waiting]
+    groups = [one.group for one in everybody]
+    return Learned(trust, life_tables(groups, [trust.held_against(one) for one in ended], going))
+
+
+def foreseen(situation: Situation, known: Learned, seed: int = 0, samples: int = SAMPLES) -> dict[str, Outlook]:
+    """The same with what was learned, perhaps a little earlier; a group that is new since then is as all are."""
     running, waiting, now_s = situation.running, situation.waiting, situation.now_s
     whom: list[Going | Coming] = [*running, *waiting]
-    trust = trust_in(ended)
+    trust, tables = known
     estimates = np.array([trust.corrected(one.group, one.estimate_s) for one in whom])
     used = np.array([*(one.used_s for one in running), *(0.0 for _ in waiting)])
-    tables = life_tables(
-        [one.group for one in whom],
-        [trust.held_against(one) for one in ended],
-        [
-            Past(one.group, spent / estimate, began_s=now_s - spent)
-            for one, spent, estimate in zip(running, used.tolist(), estimates.tolist(), strict=False)
-            if one.ends
-        ],
-    )
     draw = np.random.default_rng([seed, len(running), len(waiting)])
     spans = _drawn(tables, whom, used / estimates, samples, draw) * estimates
     ends, lasts = now_s + spans[:, : len(running)] - used[: len(running)], spans[:, len(running) :]
@@ -146,7 +162,7 @@ def _drawn(
             by_group.setdefault(whom[index].group, []).append(index)
     for group, mine in sorted(by_group.items()):
         tolls = tables.alike.tolls(samples, len(mine), draw)
-        found[:, mine] = sampled(tables, tables.number[group], used[mine], tolls)
+        found[:, mine] = sampled(tables, tables.number.get(group, OF_ALL), used[mine], tolls)
     return found
 
 

@@ -34,10 +34,12 @@ _PRIOR = 1.0 - _SURVIVING[1:] / _SURVIVING[:-1]
 _FIRST_CHUNK = 8
 _LEAST = 1e-9
 _NO_GROUP = -1
+# The row of the tables that counts everybody.
+OF_ALL = -1
 
 
 class LifeTables(NamedTuple):
-    """`hazard[group, bin edge]` is the cumulated one; `alike` says how much neighbours share."""
+    """`hazard[group, bin edge]` is cumulated, its last row that of all; `alike` says how much neighbours share."""
 
     number: dict[str, int]
     hazard: Floats

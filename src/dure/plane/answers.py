@@ -90,7 +90,21 @@ def _lines(
         if isinstance(entry.decision, Hold) and entry.decision.pod and status.phase is Phase.PLACED
         for verdict in entry.decision.verdicts
     )[:4]
-    return (chosen, *waits, *(line(verdict) for verdict in placed.others))
+    safe = safe_of(record, where, snapshot.now_s)
+    return (chosen, *safe, *waits, *(line(verdict) for verdict in placed.others))
+
+
+def safe_of(record: WorkloadRecord, where: str, now_s: Instant) -> tuple[Line, ...]:
+    """What is safe of the work, and how that is known: said by its pods, or counted by the clock."""
+    spec, status = record.spec, record.status
+    if status.phase is not Phase.RUNNING or spec.type is WorkloadType.SERVING or spec.checkpoint_s <= 0:
+        return ()
+    work = f"{_span(status.done_s)} of work safe"
+    if status.saved_s is None:
+        return (Line(where, f"{work}, counted by the clock: its pods do not show when they save"),)
+    if not status.saved_s:
+        return (Line(where, f"{work}, no checkpoint kept here yet by its own word"),)
+    return (Line(where, f"{work}, checkpoint kept {_span(now_s - status.saved_s)} ago by its own word"),)
 
 
 _TERMS = (

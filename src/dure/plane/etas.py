@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dure.model.answer import Upcoming
-from dure.model.eta import Eta, Foretold
+from dure.model.eta import Eta
 from dure.model.snapshot import Snapshot
 from dure.model.units import WHOLE_MILLI, Instant
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.bill import run_time
-from dure.place.calibrate import Came, Regimes, regime, score
+from dure.place.calibrate import Told, taught
 from dure.place.eta import Book, Coming, Going, Situation, etas
 from dure.place.trust import Past
 
-# An outcome that is still to come counts once it lies beyond the 95 % point.
-_OVERDUE = 1.0
+# So many forecasts of each kind are held against what came of them: each costs some tens of microseconds.
+_TAUGHT_BY = 1_000
 # Of so many that ended last it is learnt how long work takes; more would tell hardly more.
 LEARNED_FROM = 5_000
 
@@ -65,30 +65,25 @@ def past_of(ended: Iterable[WorkloadRecord]) -> list[Past]:
 
 
 def book_of(records: Iterable[WorkloadRecord], now_s: Instant) -> Book:
-    """Everything that was foretold against what came of it."""
-    start: list[Came] = []
-    finish: list[Came] = []
-    running: list[Came] = []
+    """Everything that was foretold against what came of it, the newest of each kind."""
+    start: list[Told] = []
+    finish: list[Told] = []
+    running: list[Told] = []
     for record in records:
         status = record.status
         if status.phase in (Phase.FAILED, Phase.CANCELLED):
             continue
+        ended_s = status.finished_s if status.phase is Phase.DONE else None
         for said in status.foretold:
-            start += _scored(said, status.started_s, now_s, of_start=True)
-            ended_s = status.finished_s if status.phase is Phase.DONE else None
-            (finish if said.start else running).extend(_scored(said, ended_s, now_s, of_start=False))
-    return Book(Regimes(start), Regimes(finish), Regimes(running))
+            if said.start is not None:
+                start.append(Told(said.asked_s, said.start, status.started_s))
+            if said.finish is not None:
+                (running if said.start is None else finish).append(Told(said.asked_s, said.finish, ended_s))
+    return Book(*(taught(_newest(kind), now_s) for kind in (start, finish, running)))
 
 
-def _scored(said: Foretold, came_s: Instant | None, now_s: Instant, *, of_start: bool) -> list[Came]:
-    spread = said.start if of_start else said.finish
-    if spread is None:
-        return []
-    end_s = came_s if came_s is not None else now_s
-    found = score(spread, end_s, said.asked_s)
-    if came_s is None and found <= _OVERDUE:
-        return []
-    return [Came(said.asked_s, end_s, found, regime(spread, said.asked_s))]
+def _newest(told: list[Told]) -> list[Told]:
+    return sorted(told, key=lambda one: one.asked_s)[-_TAUGHT_BY:]
 
 
 def _going(record: WorkloadRecord, now_s: Instant) -> Going:

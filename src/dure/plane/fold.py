@@ -40,6 +40,7 @@ def _same(status: WorkloadStatus, seen: Observed) -> bool:
         and seen.ready == status.ready > 0
         and status.started_s is not None
         and seen.done_s <= status.done_s
+        and (seen.saved_s is None or seen.saved_s == status.saved_s)
         and _sum(status.requests_before, seen.requests) == status.requests
         and _sum(status.requests_good_before, seen.requests_good) == status.requests_good
         and seen.waiting == status.waiting
@@ -54,6 +55,7 @@ def _progress(
         ready=seen.ready,
         started_s=status.started_s if status.started_s is not None else seen.started_s,
         done_s=max(status.done_s, seen.done_s),
+        saved_s=seen.saved_s,
         requests=_sum(status.requests_before, seen.requests),
         requests_good=_sum(status.requests_good_before, seen.requests_good),
         waiting=seen.waiting,

@@ -64,6 +64,17 @@ def test_training_waits_for_its_checkpoint() -> None:
     assert len(tidy.step(world([*started, WIDE], 1310.0), Memory())) == 1
 
 
+def test_training_that_says_when_it_saved_moves_then_and_not_by_the_clock() -> None:
+    busy = torn(type=WorkloadType.TRAINING, checkpoint_s=600.0)
+    early, late = (
+        [msgspec.structs.replace(one, started_s=700.0, saved_s=at_s) for one in busy] for at_s in (0, 1500)
+    )
+    tidy = Tidy(CATALOGUE)
+    tidy.step(world([*early, WIDE]), Memory())
+    assert tidy.step(world([*early, WIDE], 1310.0), Memory()) == [], "by the clock it would be now"
+    assert len(tidy.step(world([*late, WIDE], 1510.0), Memory())) == 1
+
+
 def test_nodes_are_emptied_only_on_wish_and_while_nothing_waits() -> None:
     lazy, eager = Tidy(CATALOGUE), Tidy(CATALOGUE, TidySettings(compact=True))
     for tidy in (lazy, eager):

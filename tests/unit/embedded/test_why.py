@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from dure.files.builtin import demo_fleet
 from dure.model.answer import Line
@@ -10,6 +11,7 @@ from dure.model.catalogue import Catalogue
 from dure.model.fleet import Fleet
 from dure.model.reason import Reason
 from dure.model.workload import Phase
+from dure.plane.answers import safe_of
 from dure.plane.etas import book_of
 from tests.unit.embedded.test_world import Turner, batch
 
@@ -99,3 +101,24 @@ def test_what_was_foretold_stays_with_the_record_and_is_scored_when_it_ends(turn
     assert record.status.foretold[-1].finish is not None
     learned = book_of([record], turner.clock.now()).running
     assert learned.learned == 1
+
+
+def test_of_running_work_with_checkpoints_it_says_what_is_safe_and_whose_word_that_is(turner: Turner) -> None:
+    kept = batch("kept", extra="  checkpoint: 10min\n", duration="9h", classes=A100)
+    turner.world.submit([kept, batch("bare", duration="9h")])
+    turner.run(2400)
+
+    found = [line for line in turner.world.desk.why("kept").lines if "work safe" in line.sentence]
+    record, now_s = turner.store.fetch_workload("kept"), turner.world.desk.why("kept").now_s
+    saved_s = record.status.saved_s
+    assert saved_s is not None
+    assert 0.0 < now_s - saved_s < 700.0, "ten minutes, and one report"
+    assert found == list(safe_of(record, "seoul/a100", now_s))
+    assert not any("work safe" in line.sentence for line in turner.world.desk.why("bare").lines)
+    for said_s, expected in (
+        (None, "counted by the clock: its pods do not show when they save"),
+        (0.0, "no checkpoint kept here yet by its own word"),
+        (now_s - 300.0, "checkpoint kept 5 min ago by its own word"),
+    ):
+        (line,) = safe_of(replace(record, status=replace(record.status, saved_s=said_s)), "seoul/a100", now_s)
+        assert line.sentence == f"30 min of work safe, {expected}"

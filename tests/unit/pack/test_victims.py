@@ -62,6 +62,9 @@ def test_the_cost_of_a_victim_is_lost_work_and_a_restart_for_each_device() -> No
     assert cost() == (900 + 60) * 2
     assert cost(started_s=None) == cost(started_s=2000.0) == 60 * 2
     assert cost(checkpoint_s=400.0) == (100 + 60) * 2
+    assert cost(checkpoint_s=400.0, saved_s=0.0) == cost(), "none yet, by its own word"
+    assert cost(checkpoint_s=400.0, saved_s=970.0) == (30 + 60) * 2
+    assert cost(checkpoint_s=400.0, saved_s=NOW_S + 5.0) == 60 * 2
     assert cost(type=WorkloadType.SERVING, checkpoint_s=400.0) == 60 * 2
     assert cost(gang=2) == cost() * 4 * 2
     assert cost(gang=1) == cost()

@@ -9,7 +9,7 @@ import pytest
 
 from dure.model.eta import Range, Spread
 from dure.place import queue_play
-from dure.place.calibrate import Came, Regimes, Said, regime
+from dure.place.calibrate import Said, Told, taught
 from dure.place.eta import (
     Book,
     Coming,
@@ -33,10 +33,11 @@ EARLY, LATE = Spread(1100.0, 1200.0, 1500.0), Spread(2000.0, 3000.0, 5000.0)
 
 def book() -> Book:
     """Three kinds of forecast that went wrong in three ways."""
-    far = [regime(spread, NOW_S) for spread in (EARLY, LATE)]
-    return Book(
-        *(Regimes([Came(0.0, 1.0, one, each) for each in far for _ in range(60)]) for one in (-3.0, 0.5, 4.0))
-    )
+
+    def missed(by: float) -> list[Told]:
+        return [Told(NOW_S, spread, NOW_S + by * (spread.middle_s - NOW_S)) for spread in (EARLY, LATE)] * 60
+
+    return Book(*(taught(missed(by), 20 * NOW_S) for by in (0.1, 1.2, 9.0)))
 
 
 def test_the_points_of_a_spread_are_the_twentieth_the_middle_and_the_last_twentieth() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from dure.model.accelerator import ShareMode
 from dure.model.demand import Demand
 from dure.model.reason import Reason
@@ -49,6 +53,20 @@ def test_bound_pods_are_starting_and_ready_ones_run() -> None:
     assert starting.phase is Phase.STARTING
     running = fold(record(), report(pods=2, bound=2, ready=2, started_s=15.0), 20.0)
     assert (running.phase, running.started_s, running.ready) == (Phase.RUNNING, 15.0, 2)
+
+
+def test_a_checkpoint_that_the_pods_tell_is_kept_even_if_no_more_work_is_safe_by_it() -> None:
+    seen = {"pods": 2, "bound": 2, "ready": 2, "started_s": 15.0}
+    running = fold(record(), report(**seen), 20.0)
+    assert running.saved_s is None
+    told = fold(record(**_fields(running)), report(**seen, saved_s=0.0), 21.0)
+    assert told.saved_s == 0.0
+    later = fold(record(**_fields(told)), report(**seen, saved_s=40.0, done_s=25.0), 45.0)
+    assert (later.saved_s, later.done_s) == (40.0, 25.0)
+
+
+def _fields(status: WorkloadStatus) -> dict[str, Any]:
+    return msgspec.structs.asdict(status)
 
 
 def test_it_is_done_only_when_every_member_has_succeeded() -> None:

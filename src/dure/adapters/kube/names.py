@@ -20,6 +20,9 @@ POD = f"{GROUP}/pod"
 SLICE = f"{GROUP}/slice"
 # Which agent, in which term of office, bound or evicted it; compared with the Lease by the API server.
 LEADER = f"{GROUP}/leader"
+# On pods: when it last kept a checkpoint, in Unix seconds; or the name of the gauge that shows it.
+CHECKPOINTED = f"{GROUP}/checkpointed"
+CHECKPOINT_METRIC = f"{GROUP}/checkpoint-metric"
 # How Dure wants the devices of a node cut, as JSON from device to mode; on nodes.
 MODES = f"{GROUP}/modes"
 MIG_LAYOUT = f"{GROUP}/mig-layout"

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from dure.adapters.kube.objects import KubeJob, KubePlacement, condition, instant
+from dure.adapters.kube.saving import Saved, saved_of
 from dure.model.cluster import Pod, PodPhase
 from dure.model.report import Desired, Observed
 from dure.model.units import Instant, Seconds
@@ -35,6 +36,7 @@ def observed(
         pods = [pod for pod in pods if pod.generation == generation]
         if int(status.get("applied", 0)) < generation:
             status = {**status, "startedSeconds": None}
+    saved = saved_of(status, generation)
     lost = status.get("lost", "") if status.get("lostGeneration") == generation else ""
     phases = Counter(pod.phase for pod in pods)
     alive = [pod for pod in pods if pod.phase is not PodPhase.FAILED]
@@ -44,6 +46,7 @@ def observed(
     succeeded = size if complete else phases[PodPhase.SUCCEEDED]
     started_s = _started_s(alive, size, status)
     ended = desired.spec.type is not WorkloadType.SERVING and (succeeded >= size or failed)
+    well = ended and not failed
     finished_s = _finished_s(pods, job, now_s) if ended else None
     waiting = next((pod.message for pod in pods if pod.phase is PodPhase.PENDING and pod.message), "")
     return Observed(
@@ -59,7 +62,8 @@ def observed(
         finished_s=finished_s,
         done_s=float(status.get("doneSeconds", 0.0))
         if lost
-        else _done_s(desired, started_s, now_s if finished_s is None else finished_s, well=ended and not failed),
+        else _done_s(desired, started_s, now_s if finished_s is None else finished_s, saved, well=well),
+        saved_s=saved.at_s if saved is not None else None,
         requests=status.get("requests"),
         requests_good=status.get("requestsGood"),
         waiting=status.get("waiting"),
@@ -132,12 +136,19 @@ def _finished_s(pods: Sequence[Pod], job: KubeJob | None, now_s: Instant) -> Ins
     return max(ends, default=now_s)
 
 
-def _done_s(desired: Desired, started_s: Instant | None, until_s: Instant, *, well: bool) -> Seconds:
-    """Safe work: up to the last checkpoint, or all of it when it has ended well."""
+def _done_s(
+    desired: Desired, started_s: Instant | None, until_s: Instant, saved: Saved | None, *, well: bool
+) -> Seconds:  # fmt: skip
+    """Safe work: up to the last checkpoint, or all of it when it has ended well.
+
+    The pods know their checkpoints; where they say nothing one is counted for every interval.
+    """
     if started_s is None or desired.spec.type is WorkloadType.SERVING:
         return desired.done_s
     every_s, ran_s = desired.spec.checkpoint_s, max(0.0, until_s - started_s)
-    if not well:
+    if not well and saved is not None:
+        ran_s = min(ran_s, saved.worked_s)
+    elif not well:
         ran_s = ran_s // every_s * every_s if every_s > 0 else 0.0
     size = desired.placement.replicas or desired.spec.size
     return desired.done_s + ran_s * desired.spec.speed_with(desired.placement.class_name, size)

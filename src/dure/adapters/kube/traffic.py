@@ -1,36 +1,19 @@
-"""How many requests a serving answered on a real cluster, how many in time, how many wait: read from its own pods.
+"""How many requests a serving answered, how many in time, how many wait: what its pods show, and what is kept of it.
 
-`Member` runs one beside its agent. A pod is asked when it carries the annotations that Prometheus knows
-(`prometheus.io/scrape`, `port`, `path`, `scheme`) and shows a latency histogram of a known name. The counts are kept
-in the Placement's status, so that they survive agents, and pods whose counters begin again. Where nothing can be
-read nothing is written: unknown is not zero.
+`reading` asks the pods. A latency histogram of a known name says it; the counts are kept in the Placement's status,
+so that they survive agents, and pods whose counters begin again. Where nothing can be read nothing is written:
+unknown is not zero. Pure.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-import httpx
-import structlog
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from dure.adapters.kube import names
-from dure.adapters.kube.cluster import KubeCluster
-from dure.adapters.kube.objects import KubePlacement, KubePod
-from dure.adapters.kube.progress import desired_of
-from dure.model.errors import DureError
-from dure.model.units import Seconds
-from dure.model.workload import WorkloadType
-
 Json = dict[str, Any]
-EVERY_S = 15.0
-PATIENCE_S = 2.0
-MAX_BYTES = 4 * 1024 * 1024
-LANES = 8
 # Latency of whole requests in seconds, best known first: vLLM, TGI, Triton-like and plain HTTP servers.
 HISTOGRAMS = (
     "vllm:e2e_request_latency_seconds",
@@ -40,9 +23,6 @@ HISTOGRAMS = (
 )
 # Requests that an engine has taken in and not begun: vLLM, TGI, Triton.
 QUEUES = ("vllm:num_requests_waiting", "tgi_queue_size", "nv_inference_pending_request_count")
-_SCRAPE = "prometheus.io/"
-
-_log = structlog.get_logger("dure.kube")
 
 
 class Count(NamedTuple):
@@ -57,82 +37,6 @@ class Count(NamedTuple):
     def kept(self) -> list[int | None]:
         """What has to be known of it at the next look."""
         return [self.requests, self.good]
-
-
-class TrafficReader:
-    def __init__(
-        self, cluster: KubeCluster, fetch: Callable[[str], str] | None = None, every_s: Seconds = EVERY_S
-    ) -> None:
-        self._cluster = cluster
-        self._every_s = every_s
-        self._fetch = fetch or fetch_text
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join(LANES * PATIENCE_S)
-
-    def turn(self) -> None:
-        """Ask every pod that can be asked and write down what is new."""
-        with ThreadPoolExecutor(LANES, "traffic-lane") as lanes:
-            for placement in self._cluster.placements.objects().values():
-                if placement.spec.get("type") != WorkloadType.SERVING:
-                    continue
-                promise_ms = desired_of(placement).spec.slo.latency_p95_ms
-                pods = list(self._pods(placement))
-                urls = {pod.metadata.uid: url for pod in pods if (url := url_of(pod))}
-                texts = zip(urls, lanes.map(self._ask, urls.values()), strict=True)
-                counts = {uid: count for uid, text in texts if (count := count_of(text, promise_ms)) is not None}
-                changes = added(placement.status, counts, {pod.metadata.uid for pod in pods})
-                if changes:
-                    self._cluster.write_status(placement, changes)
-
-    def _pods(self, placement: KubePlacement) -> Iterable[KubePod]:
-        label = names.label_value(str(placement.spec["uid"]))
-        for pod in self._cluster.pods.objects().values():
-            if pod.metadata.namespace == placement.metadata.namespace and pod.metadata.labels.get(names.UID) == label:
-                yield pod
-
-    def _ask(self, url: str) -> str:
-        try:
-            return self._fetch(url)
-        except (httpx.HTTPError, ValueError) as error:
-            _log.info("a pod does not show its metrics", url=url, error=str(error))
-            return ""
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._every_s):
-            try:
-                self.turn()
-            except DureError as error:
-                _log.info("traffic is read later", cluster=self._cluster.name, error=str(error))
-
-
-def url_of(pod: KubePod) -> str:
-    """Where a pod shows its metrics; empty when it does not say."""
-    said = {key.removeprefix(_SCRAPE): value for key, value in pod.metadata.annotations.items() if _SCRAPE in key}
-    port, scheme = said.get("port", ""), said.get("scheme", "http")
-    shown = said.get("scrape") == "true" and pod.status.phase == "Running"
-    if not shown or not port.isdigit() or not pod.status.pod_ip or scheme not in ("http", "https"):
-        return ""
-    host = f"[{pod.status.pod_ip}]" if ":" in pod.status.pod_ip else pod.status.pod_ip
-    return f"{scheme}://{host}:{port}/{said.get('path', '/metrics').lstrip('/')}"
-
-
-def fetch_text(url: str) -> str:
-    with httpx.Client(timeout=PATIENCE_S, trust_env=False) as http, http.stream("GET", url) as answer:
-        answer.raise_for_status()
-        body = b""
-        for part in answer.iter_bytes():
-            body += part
-            if len(body) > MAX_BYTES:
-                raise ValueError(f"more than {MAX_BYTES} bytes of metrics")
-    return body.decode(errors="replace")
 
 
 def count_of(text: str, promise_ms: float | None) -> Count | None:

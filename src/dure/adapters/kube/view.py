@@ -118,10 +118,18 @@ class View:
             fresh[name] = (one, ours, pod_of(one, resources, ours=ours))
         self._pod_of = fresh
         going = {uid for uid, one in placements.items() if one.status.get("remake")}
-        return {
-            name: replace(pod, leaving=True) if going and ours and pod.uid in going else pod
-            for name, (_, ours, pod) in fresh.items()
+        saved = {
+            (uid, int(one.status["savedGeneration"])): float(one.status["savedSeconds"])
+            for uid, one in placements.items()
+            if "savedGeneration" in one.status
         }
+        known = {name: pod for name, (_, _, pod) in fresh.items()}
+        for name, (_, ours, pod) in fresh.items() if going or saved else ():
+            if ours and pod.uid in going:
+                known[name] = replace(known[name], leaving=True)
+            if ours and (pod.uid, pod.generation) in saved:
+                known[name] = replace(known[name], saved_s=saved[pod.uid, pod.generation])
+        return known
 
     def _give_devices(self, node: Node, holders: list[Pod], pods: dict[str, Pod]) -> None:
         """Pods that somebody else bound hold devices too; which ones is not told, so take the first free ones."""

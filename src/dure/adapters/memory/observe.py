@@ -77,6 +77,7 @@ def observed(world: World, work: Work) -> Observed:
         started_s=work.started_s,
         finished_s=work.finished_s,
         done_s=work.safe_s(world.now_s),
+        saved_s=work.saved_s(world.now_s),
         requests=int(work.requests) if answers else None,
         requests_good=int(work.requests_good) if answers else None,
         waiting=round(work.waiting) if answers else None,

@@ -78,6 +78,14 @@ class Work(msgspec.Struct):
             return self.base_s
         return self.base_s + (now_s - self.since_s) // every_s * every_s * self.speed
 
+    def saved_s(self, now_s: Instant) -> Instant | None:
+        """When the last checkpoint of this run was kept, zero for none yet; None for work that keeps none."""
+        every_s = self.desired.spec.checkpoint_s
+        if self.since_s is None or every_s <= 0:
+            return None
+        kept = (now_s - self.since_s) // every_s
+        return self.since_s + kept * every_s if kept else 0.0
+
 
 class World(msgspec.Struct):
     """Everything that survives a restart.

@@ -64,6 +64,30 @@ def test_a_gang_that_failed_keeps_what_its_checkpoints_hold_and_no_more() -> Non
     assert observed(placement(bare, applied=1, startedSeconds=1000.0), bare, (), failed, 2300.0).done_s == 0.0
 
 
+def test_what_the_pods_say_of_their_checkpoints_counts_and_not_the_clock() -> None:
+    wanted = desired(GANG, replicas=2, done_s=600.0)
+    said = {"savedGeneration": 1, "savedSeconds": 1500.0, "savedWorkSeconds": 500.0}
+    seen = observed(placement(wanted, applied=1, **said), wanted, members(1, 2), job(), 1000.0 + 1300.0)
+    assert (seen.done_s, seen.saved_s) == (600.0 + 500.0, 1500.0)
+    none = {**said, "savedSeconds": 0.0, "savedWorkSeconds": 0.0}
+    seen = observed(placement(wanted, applied=1, **none), wanted, members(1, 2), job(), 1000.0 + 1300.0)
+    assert (seen.done_s, seen.saved_s) == (600.0, 0.0), "none yet, however long it has run"
+
+
+def test_what_the_pods_of_an_earlier_generation_said_is_not_this_ones() -> None:
+    wanted = desired(GANG, generation=2, replicas=2, done_s=600.0)
+    said = {"savedGeneration": 1, "savedSeconds": 1500.0, "savedWorkSeconds": 500.0}
+    seen = observed(placement(wanted, applied=2, **said), wanted, members(2, 2), job(), 1000.0 + 1300.0)
+    assert (seen.done_s, seen.saved_s) == (600.0 + 1200.0, None)
+
+
+def test_all_work_is_safe_once_it_has_ended_well_whatever_was_saved_last() -> None:
+    wanted = desired(GANG, replicas=2)
+    said = {"savedGeneration": 1, "savedSeconds": 1500.0, "savedWorkSeconds": 500.0, "startedSeconds": 1000.0}
+    complete = job(conditions=[{"type": "Complete", "status": "True"}])
+    assert observed(placement(wanted, applied=1, **said), wanted, (), complete, 2300.0).done_s == 1300.0
+
+
 def test_pods_of_a_gang_are_told_how_many_they_are_and_a_dry_run_sleeps_for_what_is_left() -> None:
     wanted = desired(GANG, generation=2, replicas=4, done_s=1200.0)
     body = manifests.job(wanted, {}, manifests.ask(wanted, CATALOGUE, 0.0, cut=False))

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dure.adapters.kube.objects import KubePod, Meta, PodStatus
-from dure.adapters.kube.traffic import Count, added, count_of, url_of
+from dure.adapters.kube.reading import url_of
+from dure.adapters.kube.traffic import Count, added, count_of
 from tests.fixtures.engine_metrics import VLLM
 
 
