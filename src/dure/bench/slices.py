@@ -38,6 +38,9 @@ DRAWS = 1000
 TELL = 50
 WARM_UP = 2
 """Requests of a turn that are not counted, for each that is inside: they may meet what the turn before has left."""
+REST_S = 0.05
+"""Before each turn, longer than an allowance takes to fill: a greedy tenant takes a while to end, so that whoever
+came next would have saved up more than one who came after another that was alone."""
 ALONE = ("slice", "slice-again")
 ORDERS = tuple(itertools.permutations(WAYS[1:]))
 
@@ -117,6 +120,7 @@ def _measured(folder: Path, kind: str, cores: int, requests: int, rounds: int, i
                     click.echo(f"slices: round {number + 1} of {rounds}", err=True)
                 found["direct"].append((tenant.ask("direct", requests, 1), np.array([])))
                 for way in ORDERS[number % len(ORDERS)]:
+                    time.sleep(REST_S)
                     with other.greedy() if way == "beside-greedy" else contextlib.nullcontext():
                         began_ms = slices.executors["v"].now_ms()
                         waited = tenant.ask("slice", requests, inside)

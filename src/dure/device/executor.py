@@ -7,22 +7,23 @@ other than squads exists for comparison: `threads` starts everything at once, `t
 
 from __future__ import annotations
 
-import multiprocessing
+import math
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from multiprocessing.connection import wait
 from typing import Any, Literal
 
 import msgspec
 
 from dure.device.config import DeviceConfig, TenantConfig, known_policies
+from dure.device.ears import Ears
 from dure.device.entry import Entry, Scaling
 from dure.device.lane import START_MS, Lane, Lost
 from dure.device.pace import Pace
+from dure.device.post import Letter, Post
 from dure.device.record import Record, Span, SquadRun
 from dure.device.request import Request, Running
 from dure.device.tuning import Spoken, Tuner
@@ -75,11 +76,12 @@ class Executor:
         for one in config.tenants:
             self._pace.come(one, 0.0)
         self._processors = processors
-        self._lanes = {t.name: Lane(t, self.cores, processors) for t in config.tenants}
+        self._ears = Ears()
+        self._post = Post()
+        self._lanes = {t.name: Lane(t, self.cores, self._ears, processors) for t in config.tenants}
         self._loading = {t.name: self.now_ms() for t in config.tenants}
         self._orders: deque[Callable[[], None]] = deque()
         self._awaited: dict[str, Future[None]] = {}
-        self._wake, self._ring = multiprocessing.Pipe(duplex=False)
         self._stopping = False
         self._warm_up()
         self._thread = threading.Thread(target=self._loop, name="dure-device", daemon=True)
@@ -102,7 +104,7 @@ class Executor:
             self._numbers += 1
             request = Request(self._numbers, inputs, self.now_ms())
             self._queues[tenant].append(request)
-        self._ring.send(None)
+        self._ears.ring()
         return request.future
 
     def come(self, tenant: TenantConfig) -> Future[None]:
@@ -154,10 +156,11 @@ class Executor:
         """Stop; requests still waiting fail with `Temporary`."""
         with self._lock:
             self._stopping = True
-        self._ring.send(None)
+        self._ears.ring()
         self._thread.join(10.0)
         for lane in self._lanes.values():
             lane.stop()
+        self._send_letters(math.inf)
         for queue in self._queues.values():
             for request in queue:
                 _fail(request, "the device was shut down")
@@ -170,14 +173,13 @@ class Executor:
             while self._orders:
                 self._orders.popleft()()
             self._dispatch()
-            pipes = {lane.pipe: name for name, lane in self._lanes.items() if not lane.retired}
-            for pipe in wait([*pipes, self._wake], timeout=self._patience_s()):
-                if pipe is self._wake:
-                    self._wake.recv()
-                else:
-                    self._heard(pipes[pipe])  # type: ignore[index]
+            self._send_letters(self.now_ms())
+            for name in self._ears.listen(self._patience_s()):
+                self._heard(name)
             self._end_hung()
-            self.tuner.tick(self.now_ms(), self.waiting())
+            now = self.now_ms()
+            if self.tuner.due(now):
+                self.tuner.tick(now, self.waiting())
 
     def _order(self, order: Callable[[], None]) -> None:
         """Have something done by the thread that owns the state."""
@@ -185,7 +187,7 @@ class Executor:
             if self._stopping:
                 raise Temporary("the device is shutting down")
             self._orders.append(order)
-        self._ring.send(None)
+        self._ears.ring()
 
     def _take_in(self, tenant: TenantConfig, told: Future[None]) -> None:
         if tenant.name in self._lanes:
@@ -194,7 +196,7 @@ class Executor:
         self._awaited[tenant.name] = told
         self._entry.come(tenant)
         self._pace.come(tenant, self.now_ms())
-        self._lanes[tenant.name] = Lane(tenant, self.cores, self._processors)
+        self._lanes[tenant.name] = Lane(tenant, self.cores, self._ears, self._processors)
         self._loading[tenant.name] = self.now_ms()
         self._change((*self.config.tenants, tenant))
         with self._lock:
@@ -348,6 +350,9 @@ class Executor:
             self._lose(member.tenant, lost.why)
 
     def _heard(self, name: str) -> None:
+        if self._lanes[name].retired:
+            # What another one said just now has ended it.
+            return
         if name in self._paused:
             # It had ended before it was stopped.
             self._resume(name)
@@ -388,10 +393,11 @@ class Executor:
             self._answer_awaited(judged)
 
     def _done(self, name: str, message: tuple[Any, ...]) -> None:
-        _, _, last, spent_ms, outputs, waited_ms = message
+        _, _, last, spent_ms, outputs, waited_ms, ran_ms = message
         run = self._running.pop(name)
         now = self.now_ms()
-        used_ms = max(0.0, spent_ms - waited_ms - run.paused_ms)
+        # One that was told to stop while it waited for its processor did both at once; it used what it ran at least.
+        used_ms = max(ran_ms, spent_ms - waited_ms - run.paused_ms)
         with self._lock:
             request = self._queues[name][0]
         share = run.member.parts / self.cores
@@ -406,8 +412,21 @@ class Executor:
             return
         with self._lock:
             self._queues[name].popleft()
-        self.record.add_answer(name, Answered(now, now - request.at_ms))
-        request.future.set_result(outputs)
+            left = len(self._queues[name])
+        letter = Letter(name, request, outputs, now)
+        if not (self._pace.shares(name) and self._post.holds(letter, left)):
+            self._hand_out(letter)
+
+    def _send_letters(self, now_ms: float) -> None:
+        with self._lock:
+            inside = {name for name, queue in self._queues.items() if queue}
+        for letter in self._post.due(now_ms, inside):
+            self._hand_out(letter)
+
+    def _hand_out(self, letter: Letter) -> None:
+        now = self.now_ms()
+        self.record.add_answer(letter.tenant, Answered(now, now - letter.request.at_ms))
+        letter.request.future.set_result(letter.outputs)
 
     def _end_hung(self) -> None:
         now = self.now_ms()
@@ -453,7 +472,8 @@ class Executor:
         with self._lock:
             held_up = [n for n, queue in self._queues.items() if queue and n not in self._running]
         waits = [wait for n in held_up if (wait := self._pace.wait_ms(n, now)) > 0.0]
-        return min([*limits, *waits, 1000.0]) / 1000.0
+        letter_ms = self._post.wait_ms(now)
+        return min([*limits, *waits, 1000.0 if letter_ms is None else letter_ms, 1000.0]) / 1000.0
 
 
 def _fail(request: Request, why: str | DureError) -> None:

@@ -18,6 +18,7 @@ import msgspec
 from dure.adapters.onnx.worker import serve
 from dure.device.config import TenantConfig
 from dure.device.cores import stay_on
+from dure.device.ears import Ears
 
 START_MS = 60_000.0
 """Loading a model may take this long."""
@@ -32,19 +33,18 @@ class Lost(msgspec.Struct, frozen=True):
 class Lane:
     """`segments_ms` is empty until the process has loaded its model."""
 
-    def __init__(self, config: TenantConfig, cores: int, processors: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, config: TenantConfig, cores: int, ears: Ears, processors: frozenset[int] = frozenset()
+    ) -> None:
         self.config = config
         self.segments_ms: list[float] = []
         self.starts = 0
         self.retired = False
         self._cores = cores
+        self._ears = ears
         self._processors = processors
         self._spawn = multiprocessing.get_context("spawn")
         self._start()
-
-    @property
-    def pipe(self) -> Connection:
-        return self._pipe
 
     @property
     def process_id(self) -> int:
@@ -88,7 +88,9 @@ class Lane:
         self.retired = True
 
     def stop(self) -> None:
-        self._pipe.close()
+        if not self._pipe.closed:
+            self._ears.forget(self._pipe)
+            self._pipe.close()
         if self._process.is_alive():
             self._process.kill()
         self._process.join(5.0)
@@ -114,6 +116,7 @@ class Lane:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
+        self._ears.follow(c.name, self._pipe)
         self.starts += 1
 
 

@@ -63,6 +63,10 @@ class Pace:
         most = max(paced, key=lambda n: (running[n], n))
         return most if running[most] > least else None
 
+    def shares(self, name: str) -> bool:
+        """Whether it owns less than its threads, and so has them in turn with others."""
+        return name in self._allowances
+
     def begin(self, name: str) -> None:
         self._turns.begin(name)
 

@@ -88,7 +88,7 @@ def receive(connection: socket.socket, kind: Any) -> Any:
 
 def packed(arrays: dict[str, Any]) -> dict[str, Array]:
     return {
-        name: Array(str(one.dtype), tuple(int(d) for d in one.shape), np.ascontiguousarray(one).tobytes())
+        name: Array(one.dtype.str, tuple(map(int, one.shape)), np.ascontiguousarray(one).tobytes())
         for name, one in arrays.items()
     }
 

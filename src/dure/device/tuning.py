@@ -156,9 +156,12 @@ class Tuner:
             self.book = self.book.learn(self._seen)
             self._seen = []
 
+    def due(self, now_ms: float) -> bool:
+        return now_ms - self._closed_ms >= WINDOW_MS
+
     def tick(self, now_ms: float, waiting: Mapping[str, int]) -> None:
         """Once in a window: attainment, equation 3, and the policy that the goals ask for."""
-        if now_ms - self._closed_ms < WINDOW_MS:
+        if not self.due(now_ms):
             return
         self._closed_ms = now_ms
         found: dict[str, Attainment] = {}

@@ -24,9 +24,10 @@ PATIENCE_S = 120.0
 HOLDER = """
 import sys
 from dure.device.config import TenantConfig
+from dure.device.ears import Ears
 from dure.device.lane import Lane
 if __name__ == "__main__":
-    lane = Lane(TenantConfig("a", sys.argv[1]), 1)
+    lane = Lane(TenantConfig("a", sys.argv[1]), 1, Ears())
     assert lane.receive()[0] == "ready"
     lane.pause()
     print(lane.process_id, flush=True)

@@ -72,6 +72,26 @@ def test_slack_guarded_lets_a_deadline_pass_before_shorter_work() -> None:
     assert places(POLICIES["slack-guarded"], [short, urgent]) == [1, 0]
 
 
+def test_slack_guarded_serves_a_tight_promise_before_an_earlier_deadline_that_can_wait() -> None:
+    # One after the other somebody is late; together they need 1.3 devices, and the later deadline most of it.
+    early, tight = (True, 4.0, 1.0, 11.0, 20.0, 1.0), (True, 10.0, 1.0, 0.0, 12.0, 1.0)
+    assert places(POLICIES["slack-guarded"], [early, tight]) == [1, 0]
+
+
+def test_slack_guarded_goes_by_deadline_among_those_who_are_pressed_alike() -> None:
+    early, later = (True, 6.0, 1.0, 11.0, 20.0, 1.0), (True, 10.0, 1.0, 0.0, 12.0, 1.0)
+    assert places(POLICIES["slack-guarded"], [early, later]) == [0, 1]
+
+
+def test_slack_guarded_goes_by_deadline_when_nothing_can_save_everybody() -> None:
+    early, tight, more = (
+        (True, 4.0, 1.0, 11.0, 20.0, 1.0),
+        (True, 10.0, 1.0, 0.0, 12.0, 1.0),
+        (True, 9.0, 1.0, 0.0, 14.0, 1.0),
+    )
+    assert places(POLICIES["slack-guarded"], [early, tight, more])[0] == 0
+
+
 def test_slack_guarded_does_not_hold_everyone_up_for_a_lost_request() -> None:
     short, lost = (True, 1.0, 1.0, 0.0, 500.0, 1.0), (True, 9.0, 1.0, 12.0, 10.0, 1.0)
     assert places(POLICIES["slack-guarded"], [short, lost]) == [0, 1]

@@ -31,7 +31,7 @@ RUNTIME_MIB = 2048
 
 def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int) -> None:
     """Load the model, say ("ready", times, time with one thread), then answer every ("run", request, inputs, first,
-    last, threads); what is done is told with the time that other programs took meanwhile."""
+    last, threads); what is done is told with the time that other programs took meanwhile and what this thread ran."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent()
     _limit(memory_mib)
@@ -47,10 +47,12 @@ def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int)
             message = pipe.recv()
         except (EOFError, OSError):
             return
-        before_ms = _kept_waiting_ms()
+        before_ms, ran_s = _kept_waiting_ms(), time.thread_time()
         wrong = misfit(runner.names, message[2])
         answer = ("refused", message[1], wrong) if wrong else runner.answer(message)
-        pipe.send((*answer, _kept_waiting_ms() - before_ms) if answer[0] == "done" else answer)
+        if answer[0] == "done":
+            answer = (*answer, _kept_waiting_ms() - before_ms, (time.thread_time() - ran_s) * 1000.0)
+        pipe.send(answer)
 
 
 def misfit(wanted: Sequence[str], inputs: Mapping[str, Any] | None) -> str | None:

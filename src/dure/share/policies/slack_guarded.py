@@ -1,8 +1,10 @@
 """Slack-guarded shortest remaining first: finish somebody soon, unless that would break a promise.
 
 The request with the least work left goes first as long as serving it and then all others in deadline order
-still meets every promise that can still be met; otherwise the earliest deadline goes first. It is the JCT policy
-while there is slack and the SLO policy when there is none. A late request ages, so it cannot starve.
+still meets every promise that can still be met; otherwise the earliest deadline goes first. Where even that order,
+one after the other, makes somebody late, requests that overlap may all be on time yet: then one whose work needs a
+much larger part of the time it has left goes before an earlier deadline. It is the JCT policy while there is slack
+and the SLO policy when there is none. A late request ages, so it cannot starve.
 Source: ours. Cost O(K^2) for K waiting requests. Not for tenants without a latency promise: use `jct`.
 """
 
@@ -19,6 +21,17 @@ AGEING = 4.0
 GRACE = 1.15
 """A request counts as lost only past this multiple of its target: neighbours slow it by about as much, and work
 that is almost done on time must not be dropped at the last moment."""
+
+LATE = 1.03
+"""Somebody is late behind the others past this multiple of its target: they overlap, so one after the other is a
+little pessimistic."""
+
+TOGETHER = 1.5
+"""Parts of the device that requests may need in all to be on time together: what overlapping gains at most. Beyond it
+somebody will be late, and sharing the delay would make all of them late."""
+
+HARDER = 1.5
+"""So many times the part that the earliest deadline needs: among equals one after the other is better for all."""
 
 
 @njit(cache=True)
@@ -40,13 +53,39 @@ def rank(waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, we
     for place in range(waiting_count):
         best = _shortest(out, due, waiting_count, tenants, left, age, target)
         if not _kept(best, ahead, out, due, waiting_count, tenants, left, age, target):
-            for at in range(waiting_count):
-                k = due[at]
-                if out[k] == tenants and age[k] + left[k] <= GRACE * target[k]:
-                    best = k
-                    break
+            best = _pressed(best, out, due, waiting_count, tenants, left, age, target)
         out[best] = place
         ahead += left[best]
+
+
+@njit(cache=True)
+def _pressed(
+    otherwise: int, out: Places, due: Places, count: int, none: int, left: Reals, age: Reals, target: Reals
+) -> int:
+    """The earliest deadline of those who can still be on time; or whoever is much harder pressed, if one after the
+    other they would not all be on time but together they may."""
+    first = otherwise
+    hardest = otherwise
+    firsts = 0.0
+    most = 0.0
+    together = 0.0
+    passed = 0.0
+    late = False
+    for at in range(count):
+        k = due[at]
+        if out[k] != none or age[k] + left[k] > GRACE * target[k]:
+            continue
+        passed += left[k]
+        late = late or age[k] + passed > LATE * target[k]
+        pressed = left[k] / max(target[k] - age[k], 1e-3)
+        if together == 0.0:
+            first = k
+            firsts = pressed
+        together += pressed
+        if pressed > most:
+            most = pressed
+            hardest = k
+    return hardest if late and together <= TOGETHER and most > HARDER * firsts else first
 
 
 @njit(cache=True)
