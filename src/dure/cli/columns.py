@@ -83,7 +83,7 @@ def _expected(name: str) -> Cell:
         said = (item.get("eta") or {}).get(name)
         if said is None or (name == "start" and item["status"].get("started_s")):
             return "-"
-        at = {key: moment(value, now_s) for key, value in said.items()}
+        at = {key: moment(max(value, now_s), now_s) for key, value in said.items()}
         return f"{at['middle_s']} [{at['low_s']}, {at['high_s']}] [{at['lowest_s']}, {at['highest_s']}]"
 
     return cell
