@@ -112,13 +112,22 @@ def _lowest_steps(table: Geometry) -> tuple[tuple[int, ...], ...]:
 
 
 def mig_ask(pod: TracePod) -> Ask:
-    """A fraction becomes the smallest profile with at least its share of the memory slots; the rest stays whole."""
+    """A fraction becomes the smallest profile that has its share of the memory slots and of the multiprocessors, the
+    whole device where none has; the rest stays whole."""
     if pod.devices != 1 or pod.milli >= WHOLE:
         return Ask(pod.cpu_milli, pod.memory_mib, pod.devices, WHOLE if pod.devices else 0)
-    table = geometry(_CLASSES[0])
-    eighths = -(-pod.milli * 8 // WHOLE)
-    _, _, index = min((p.slots, -p.compute_slices, i) for i, p in enumerate(table.profiles) if p.slots >= eighths)
-    return slice_ask(pod.cpu_milli, pod.memory_mib, index, table.profiles[index].slots * WHOLE // 8, -1)
+    index, slots = covering(pod.milli)
+    return slice_ask(pod.cpu_milli, pod.memory_mib, index, slots * WHOLE // 8, -1)
+
+
+@lru_cache(maxsize=1000)
+def covering(milli: int) -> tuple[int, int]:
+    """Index and slots of the smallest profile of the first class that gives this share of a device."""
+    profiles = geometry(_CLASSES[0]).profiles
+    enough = [(p.slots, p.compute_slices, i) for i, p in enumerate(profiles) if p.slots * WHOLE // 8 >= milli]
+    covered = [one for one in enough if profiles[one[2]].compute_milli >= milli]
+    slots, _, index = min(covered) if covered else max(enough)
+    return index, slots
 
 
 def _first_fit(grid: Grid, ask: Ask) -> Seat | None:

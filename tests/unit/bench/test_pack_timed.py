@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dure.bench.pack_fleet import Layout
+from dure.bench.pack_fleet import Layout, covering, geometry, mig_ask
 from dure.bench.pack_timed import Running, TimedCell, _part, timed_result
 from dure.bench.pack_trace import TraceNode, TracePod
 from dure.bench.progress import Journal
+from dure.model.accelerator import SliceProfile
 from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask
 from dure.pack.codes import MPS, WHOLE
@@ -80,3 +81,45 @@ def test_who_moved_leaves_from_where_it_is_now_and_the_fleet_ends_empty() -> Non
         fleet.leave()
     np.testing.assert_array_equal(layout.grid.devs, before)
     assert fleet.holders.count == 0
+
+
+PROFILES = """gpu,profile,compute_slices,sm_fraction,memory_gib,memory_slices,starts,max_instances
+A100-SXM4-80GB,1g.10gb,1,0.13,9.5,1,0|1|2|3|4|5|6,7
+A100-SXM4-80GB,1g.20gb,1,0.13,19.5,2,0|2|4|6,4
+A100-SXM4-80GB,2g.20gb,2,0.259,19.5,2,0|2|4,3
+A100-SXM4-80GB,3g.40gb,3,0.389,39.5,4,0|4,2
+A100-SXM4-80GB,4g.40gb,4,0.519,39.5,4,0,1
+A100-SXM4-80GB,7g.80gb,7,0.907,79.0,8,0,1
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SliceProfile, ...]]:
+    """NVIDIA's profiles of one class, as the public data has them."""
+    (tmp_path / "mig-profiles").mkdir()
+    (tmp_path / "mig-profiles" / "mig_profiles.csv").write_text(PROFILES)
+    monkeypatch.setenv("DURE_DATA", str(tmp_path))
+    for kept in (geometry, covering):
+        kept.cache_clear()
+    yield geometry("A100-SXM4-80GB").profiles
+    for kept in (geometry, covering):
+        kept.cache_clear()
+
+
+def test_a_fraction_becomes_the_smallest_profile_with_its_memory_and_its_multiprocessors(
+    table: tuple[SliceProfile, ...],
+) -> None:
+    wanted = {
+        "1g.10gb": (1, 110, 125),
+        "1g.20gb": (126, 130),
+        "2g.20gb": (131, 160, 250),
+        "3g.40gb": (251, 320, 389),
+        "4g.40gb": (390, 470, 500),
+        "7g.80gb": (501, 810, 907, 950, 999),
+    }
+    for name, fractions in wanted.items():
+        assert {table[covering(milli)[0]].name for milli in fractions} == {name}
+    whole = mig_ask(TracePod("p", 1000, 512, 2, WHOLE))
+    assert (whole.pieces, whole.milli, whole.profile) == (2, WHOLE, -1)
+    cut = mig_ask(TracePod("p", 1000, 512, 1, 320))
+    assert (cut.pieces, cut.milli, cut.profile) == (1, 500, 3)
