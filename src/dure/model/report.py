@@ -11,6 +11,7 @@ from dure.model.accelerator import ShareMode
 from dure.model.cluster import Slice, VNodePool
 from dure.model.decision import Decision
 from dure.model.defrag import DefragAnswer
+from dure.model.pulse import Pulse
 from dure.model.tenant import Isolation
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Placement, Workload
@@ -31,7 +32,7 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `done_s` is work finished under this generation's placement and safe (checkpointed, or the pod succeeded),
     in seconds on the first accepted class, what was done before included. `requests` are None where nobody can
-    count them.
+    count them, `pulse` where engines show none.
     """
 
     uid: str
@@ -49,6 +50,7 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     requests_good: int | None = None
     lost: str = ""
     message: str = ""
+    pulse: Pulse | None = None
 
 
 class Held(msgspec.Struct, frozen=True):

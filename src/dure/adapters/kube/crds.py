@@ -74,6 +74,7 @@ def _placement() -> Json:
             "requests": _WHOLE,
             "requestsGood": _WHOLE,
             "traffic": _OPEN,
+            "pulse": _OPEN,
             "conditions": _conditions(),
         },
     }

@@ -11,6 +11,7 @@ import msgspec
 
 from dure.adapters.kube.objects import KubeJob, KubePlacement, condition, instant
 from dure.model.cluster import Pod, PodPhase
+from dure.model.pulse import Pulse
 from dure.model.report import Desired, Observed
 from dure.model.units import Instant, Seconds
 from dure.model.workload import WorkloadType
@@ -62,6 +63,7 @@ def observed(
         else _done_s(desired, started_s, now_s if finished_s is None else finished_s, well=ended and not failed),
         requests=status.get("requests"),
         requests_good=status.get("requestsGood"),
+        pulse=msgspec.convert(status["pulse"], Pulse) if status.get("pulse") else None,
         lost=lost,
         message=waiting or lost or (_why_failed(job) if failed and job is not None else ""),
     )

@@ -3,17 +3,19 @@
 `Member` runs one beside its agent. A pod is asked when it carries the annotations that Prometheus knows
 (`prometheus.io/scrape`, `port`, `path`, `scheme`) and shows a latency histogram of a known name. The counts are kept
 in the Placement's status, so that they survive agents, and pods whose counters begin again. Where nothing can be
-read nothing is written: unknown is not zero.
+read nothing is written: unknown is not zero. What engines of language models show (`pulse`) goes the same way.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -21,8 +23,10 @@ from dure.adapters.kube import names
 from dure.adapters.kube.cluster import KubeCluster
 from dure.adapters.kube.objects import KubePlacement, KubePod
 from dure.adapters.kube.progress import desired_of
+from dure.adapters.kube.pulse import PulseBook, shown
 from dure.model.errors import DureError
-from dure.model.units import Seconds
+from dure.model.pulse import Pulse
+from dure.model.units import Instant, Seconds
 from dure.model.workload import WorkloadType
 
 Json = dict[str, Any]
@@ -51,8 +55,14 @@ class Count(NamedTuple):
 
 class TrafficReader:
     def __init__(
-        self, cluster: KubeCluster, fetch: Callable[[str], str] | None = None, every_s: Seconds = EVERY_S
+        self,
+        cluster: KubeCluster,
+        fetch: Callable[[str], str] | None = None,
+        every_s: Seconds = EVERY_S,
+        now: Callable[[], Instant] = time.time,
     ) -> None:
+        self._now = now
+        self._books: dict[str, PulseBook] = {}
         self._cluster = cluster
         self._every_s = every_s
         self._fetch = fetch or fetch_text
@@ -76,11 +86,24 @@ class TrafficReader:
                 promise_ms = desired_of(placement).spec.slo.latency_p95_ms
                 pods = list(self._pods(placement))
                 urls = {pod.metadata.uid: url for pod in pods if (url := url_of(pod))}
-                texts = zip(urls, lanes.map(self._ask, urls.values()), strict=True)
-                counts = {uid: count for uid, text in texts if (count := count_of(text, promise_ms)) is not None}
-                changes = added(placement.status, counts, {pod.metadata.uid for pod in pods})
+                texts = dict(zip(urls, lanes.map(self._ask, urls.values()), strict=True))
+                counts = {
+                    uid: count for uid, text in texts.items() if (count := count_of(text, promise_ms)) is not None
+                }
+                alive = {pod.metadata.uid for pod in pods}
+                changes = added(placement.status, counts, alive)
+                if (pulse := self._pulse(placement, texts, alive)) is not None:
+                    changes["pulse"] = msgspec.to_builtins(pulse)
                 if changes:
                     self._cluster.write_status(placement, changes)
+
+    def _pulse(self, placement: KubePlacement, texts: Mapping[str, str], alive: set[str]) -> Pulse | None:
+        """What its engines show together, where they are engines; nothing is written while none answers."""
+        book = self._books.setdefault(str(placement.spec["uid"]), PulseBook())
+        engines = {uid: found for uid, text in texts.items() if (found := shown(text)) is not None}
+        pulse = book.add(engines, self._now())
+        book.forget(alive)
+        return pulse
 
     def _pods(self, placement: KubePlacement) -> Iterable[KubePod]:
         label = names.label_value(str(placement.spec["uid"]))
@@ -89,11 +112,7 @@ class TrafficReader:
                 yield pod
 
     def _ask(self, url: str) -> str:
-        try:
-            return self._fetch(url)
-        except (httpx.HTTPError, ValueError) as error:
-            _log.info("a pod does not show its metrics", url=url, error=str(error))
-            return ""
+        return fetch_or_nothing(url, self._fetch)
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every_s):
@@ -123,6 +142,15 @@ def fetch_text(url: str) -> str:
             if len(body) > MAX_BYTES:
                 raise ValueError(f"more than {MAX_BYTES} bytes of metrics")
     return body.decode(errors="replace")
+
+
+def fetch_or_nothing(url: str, fetch: Callable[[str], str] = fetch_text) -> str:
+    """The text, or nothing where it is not shown, which is logged."""
+    try:
+        return fetch(url)
+    except (httpx.HTTPError, ValueError) as error:
+        _log.info("no metrics are shown", url=url, error=str(error))
+        return ""
 
 
 def count_of(text: str, promise_ms: float | None) -> Count | None:
