@@ -10,9 +10,9 @@ decided on that answer and at which it noted a change (`hpa_log`): the mirror de
 both remember the same ages of everything, however long a machine with too much to do let the controller wait. What
 its log does not tell is when it saw the pods: in traces with pods that differ, a tick that took some tenths of a
 second too long makes the ticks of the longest window after it unsure; those are counted apart. A change that the
-controller could not write is no decision and is remembered by nobody; it is unsure as well. The controller writes its reasons
-into a status that it reads from a watch: where that comes late it loses a write (and says so in its log), not the
-decision. Such ticks are counted as lost.
+controller could not write is no decision and is remembered by nobody; it is unsure as well. The controller writes its
+reasons into a status that it reads from a watch: where that comes late it loses a write (and says so in its log), not
+the decision. Such ticks are counted as lost.
 """
 
 from __future__ import annotations
