@@ -5,11 +5,14 @@
 
 A lab cluster whose controller-manager runs the autoscaler alone; its metrics come from here. One question of an
 autoscaler is one tick: what it found (spec, status) is read, what it will find next is written, and the answer is
-held back until the next point of a time grid, so that both sides see the same ages of everything. A tick whose
-moment is not known to some tenths of a second, on a machine with too much to do, makes the ticks of the longest
-window after it unsure; those are counted apart. The controller writes its reasons into a status that it reads from a
-watch: where that comes late it loses a write (and says so in its log), not the decision. Such ticks are counted as
-lost.
+held back until the next point of a time grid. When it asks again the controller's own log says at which moment it
+decided on that answer and at which it noted a change (`hpa_log`): the mirror decides at the same moments, so that
+both remember the same ages of everything, however long a machine with too much to do let the controller wait. What
+its log does not tell is when it saw the pods: in traces with pods that differ, a tick that took some tenths of a
+second too long makes the ticks of the longest window after it unsure; those are counted apart. A change that the
+controller could not write is no decision and is remembered by nobody; it is unsure as well. The controller writes its
+reasons into a status that it reads from a watch: where that comes late it loses a write (and says so in its log), not
+the decision. Such ticks are counted as lost.
 """
 
 from __future__ import annotations
@@ -28,11 +31,12 @@ from dure.scale.hpa.engine import Outcome, sync
 from dure.scale.hpa.normalize import HpaState
 from dure.scale.hpa.observe import Missing, PerPod, Pod, Sight, Total
 from dure.scale.hpa.spec import Resource
-from lab.cluster import Cluster
+from lab.cluster import CONTROLLER_MANAGER, Cluster
 from lab.lab import Lab
 from lab.metrics_api import MetricsApi, Question
 from lab.progress import say
 from lab.rest import Json
+from tests.kube.hpa_log import VERBOSE, SharedLog, remembered
 from tests.kube.hpa_traces import (
     AGES_AGO_S,
     FLAGS,
@@ -59,6 +63,7 @@ LAB_FLAGS = {
     "kube-controller-manager": [
         "--feature-gates=HPAScaleToZero=true",
         "--controllers=horizontal-pod-autoscaler-controller,serviceaccount-controller",
+        VERBOSE,
         f"--horizontal-pod-autoscaler-sync-period={SYNC_S}s",
         f"--horizontal-pod-autoscaler-downscale-stabilization={FLAGS.downscale_window_s}s",
         f"--horizontal-pod-autoscaler-cpu-initialization-period={FLAGS.cpu_initialization_s}s",
@@ -71,8 +76,8 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 HPAS = f"/apis/autoscaling/v2/namespaces/{NAMESPACE}/horizontalpodautoscalers"
 
 
-# A moment on the monotonic clock and on the calendar.
-Began = tuple[float, datetime.datetime]
+# One moment on the monotonic clock, on the calendar to a second as objects carry it, and exactly.
+Began = tuple[float, datetime.datetime, float]
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -98,18 +103,20 @@ class Tick(msgspec.Struct, frozen=True):
 class Player:
     """One trace: answers its autoscaler's questions, keeps the mirror beside it, judges each tick at the next."""
 
-    def __init__(self, cluster: Cluster, trace: Trace, ticks: int, moving: bool, began: Began) -> None:
-        self.trace, self.judged = trace, list[Tick]()
+    def __init__(
+        self, cluster: Cluster, trace: Trace, ticks: int, moving: bool, began: Began, log: SharedLog
+    ) -> None:
+        self.trace, self.judged, self._log = trace, list[Tick](), log
         self.done = threading.Event()
         self._api, self._ticks, self._moving = cluster.api, ticks, moving
-        self._began_s, self._began = began
+        self._began_s, self._began, self._epoch_s = began
         self._state, self._sight = HpaState(), Sight(0.0, 0, 0)
         self._reasons: dict[str, str] = {}
         self._version = ""
         self._woken = 0
         self._pods: tuple[Pod, ...] = ()
         self._slot, self._anchor_s, self._replied_s, self._off_s = 0, 0.0, 0.0, -1e9
-        self._outcome: Outcome | None = None
+        self._asked = False
 
     def prepare(self) -> None:
         """The pods that are there when the autoscaler first looks."""
@@ -138,9 +145,9 @@ class Player:
         if self.done.is_set() or time.monotonic() - self._began_s - self._replied_s < QUIET_S:
             return
         found = self._api.get(f"{DEPLOYMENTS}/{self.trace.name}")
-        if self._outcome is not None and int(found["spec"]["replicas"]) == 0:
-            self._judge(self._replied_s + SYNC_S, 0, self._outcome)
-            self._outcome, self._off_s = None, time.monotonic() - self._began_s
+        if self._asked and int(found["spec"]["replicas"]) == 0:
+            self._judge(self._replied_s + SYNC_S, 0)
+            self._asked, self._off_s = False, time.monotonic() - self._began_s
             self._woken += 1
             self._api.patch(f"{DEPLOYMENTS}/{self.trace.name}", {"spec": {"replicas": 1}})
 
@@ -148,12 +155,12 @@ class Player:
         asked_s = time.monotonic() - self._began_s
         found = self._api.get(f"{DEPLOYMENTS}/{self.trace.name}")
         spec, status = int(found["spec"]["replicas"]), int(found.get("status", {}).get("replicas", 0))
-        if self._outcome is None and not self._woken:
+        if self._asked:
+            self._judge(asked_s, spec)
+        elif not self._woken:
             self._first(asked_s, spec)
-        elif self._outcome is None:
-            self._anchor_s, self._slot = asked_s, 0
         else:
-            self._judge(asked_s, spec, self._outcome)
+            self._anchor_s, self._slot = asked_s, 0
         if len(self.judged) >= self._ticks:
             self.done.set()
             return
@@ -164,9 +171,7 @@ class Player:
         tick = len(self.judged)
         shown = readings(self.trace, tick, spec, self._pods)
         self._sight = Sight(self._replied_s, spec, status, shown, self._pods)
-        self._outcome = sync(self.trace.spec, self._state, self._sight, FLAGS)
-        self._state = self._outcome.state
-        self._note(self._outcome)
+        self._asked = True
 
     def _first(self, asked_s: float, spec: int) -> None:
         """The time grid begins now; a start outside the range was put right one sync before, without a question."""
@@ -176,8 +181,24 @@ class Player:
             outcome = sync(self.trace.spec, self._state, early, FLAGS)
             self._state = outcome.state
             self._note(outcome)
+        self._log.take(self.trace.name)
 
-    def _judge(self, asked_s: float, spec: int, outcome: Outcome) -> None:
+    def _mirrored(self) -> tuple[Outcome, bool]:
+        """The mirror's decision at the moment of the controller's, and whether that one could be written."""
+        decided = self._log.take(self.trace.name)
+        real = decided[-1] if decided else None
+        now_s = real.begin_s - self._epoch_s if real is not None else self._sight.now_s
+        outcome = sync(self.trace.spec, self._state, msgspec.structs.replace(self._sight, now_s=now_s), FLAGS)
+        unwritten = outcome.rescale and real is None
+        self._state = outcome.state_unwritten if unwritten else outcome.state
+        if real is not None:
+            self._state = remembered(self._state, now_s, real.end_s - self._epoch_s)
+        if not unwritten:
+            self._note(outcome)
+        return outcome, not unwritten
+
+    def _judge(self, asked_s: float, spec: int) -> None:
+        outcome, written = self._mirrored()
         found = self._api.get(f"{HPAS}/{self.trace.name}")
         real = {one["type"]: one["reason"] for one in found["status"]["conditions"]}
         # The controller's own note; with a lost write it is lost as well.
@@ -186,9 +207,9 @@ class Player:
             found["metadata"]["resourceVersion"] == self._version,
             found["metadata"]["resourceVersion"],
         )
-        if asked_s - SYNC_S - self._replied_s > SLACK_S:
+        if self.trace.pods and asked_s - SYNC_S - self._replied_s > SLACK_S:
             self._off_s = self._replied_s
-        sure = self._replied_s - self._off_s > LONGEST_S
+        sure = written and self._replied_s - self._off_s > LONGEST_S
         tick = Tick(
             self.trace.name,
             len(self.judged),
@@ -222,13 +243,13 @@ class Player:
 
     def _wait(self) -> None:
         """Until the next point of the grid; the first tick is the grid's beginning."""
-        if self._outcome is not None:
+        if self._asked:
             now_s = time.monotonic() - self._began_s
             self._slot = max(self._slot + 1, int((now_s - self._anchor_s) / STEP_S) + 1)
             at_s = self._anchor_s + self._slot * STEP_S
             time.sleep(max(0.0, at_s - (time.monotonic() - self._began_s)))
         self._replied_s = time.monotonic() - self._began_s
-        if self._replied_s - (self._anchor_s + self._slot * STEP_S) > SLACK_S:
+        if self.trace.pods and self._replied_s - (self._anchor_s + self._slot * STEP_S) > SLACK_S:
             self._off_s = self._replied_s
 
     def _pod(self, pod: Pod) -> Json:
@@ -278,8 +299,10 @@ class Player:
 
 def play(cluster: Cluster, chosen: Sequence[Trace], ticks: int, *, moving: bool = False) -> list[Tick]:
     """All traces side by side on one cluster; every judged tick. `moving` lets pods come and go with the replicas."""
-    began = (time.monotonic(), datetime.datetime.now(datetime.UTC).replace(microsecond=0))
-    players = {trace.name: Player(cluster, trace, ticks, moving, began) for trace in chosen}
+    epoch_s = time.time()
+    began = (time.monotonic(), datetime.datetime.fromtimestamp(int(epoch_s), datetime.UTC), epoch_s)
+    log = SharedLog(cluster.log(CONTROLLER_MANAGER))
+    players = {trace.name: Player(cluster, trace, ticks, moving, began, log) for trace in chosen}
     errors: list[BaseException] = []
 
     def answer(question: Question) -> list[Json] | None:

@@ -29,7 +29,6 @@ from pathlib import Path
 import msgspec
 
 from dure.model.quantity import milli
-from dure.scale.hpa.normalize import ScaleEvent
 from dure.scale.hpa.observe import Total
 from dure.scale.keda.engine import KedaSight, KedaState, tick
 from dure.scale.keda.serve import Value, serve
@@ -39,7 +38,7 @@ from lab.lab import Lab
 from lab.metrics_api import MetricsApi, Question
 from lab.progress import say
 from lab.rest import Json
-from tests.kube.hpa_log import Decision, HpaLog
+from tests.kube.hpa_log import Decision, HpaLog, remembered
 from tests.kube.keda_world import LAB_FLAGS, NAMESPACE, KedaWorld, keda_world, of, rendered, scaled_of
 
 # 15, 60 and 300 s lie a sixth of a step or more away from its multiples.
@@ -150,7 +149,10 @@ class Player:
             (replicas, step.replicas),
             unclear=len(asked.told) > 1,
         )
-        return judged, _remembered(step.state, now_s, real.end_s) if real else step.state
+        state = step.state
+        if real is not None:
+            state = msgspec.structs.replace(state, hpa=remembered(state.hpa, now_s, real.end_s))
+        return judged, state
 
     def _go_on(self, replicas: int) -> None:
         """To the next phase when this one has lasted long enough and led where it should."""
@@ -172,16 +174,6 @@ class Player:
 def _proposed(state: KedaState, now_s: float) -> int | None:
     """What the mirror noted at that moment as the wish of the metrics."""
     return next((one.replicas for one in state.hpa.recommendations or () if one.at_s == now_s), None)
-
-
-def _remembered(state: KedaState, now_s: float, written_s: float) -> KedaState:
-    """The controller notes a change after its write; the mirror, which does not write, at its decision."""
-
-    def later(events: tuple[ScaleEvent, ...]) -> tuple[ScaleEvent, ...]:
-        return tuple(msgspec.structs.replace(one, at_s=written_s) if one.at_s == now_s else one for one in events)
-
-    hpa = msgspec.structs.replace(state.hpa, ups=later(state.hpa.ups), downs=later(state.hpa.downs))
-    return msgspec.structs.replace(state, hpa=hpa)
 
 
 def play(world: KedaWorld, objects: list[Json], path: Sequence[Phase]) -> list[Tick]:

@@ -10,6 +10,7 @@ import msgspec
 
 from dure.cli.scale_nodes import command as nodes_command
 from dure.cli.scale_pool import command as pool_command
+from dure.cli.scale_replicas import command as replicas_command
 from dure.files.params import KUBE_NAME, MIG_PROFILE, FiniteRange
 from dure.model.errors import InvalidInput
 
@@ -30,6 +31,7 @@ def command() -> None:
 
 command.add_command(pool_command)
 command.add_command(nodes_command)
+command.add_command(replicas_command)
 
 
 @command.command(name="tune")

@@ -45,6 +45,8 @@ def command(workload: str, output: str, state: Path) -> None:
         click.echo(
             f"expected start {moment(found['eta_s'], found['now_s'])}, {found.get('eta_note', '')}".rstrip(", ")
         )
+    if found.get("scaling"):
+        click.echo(f"  {found['scaling']}")
     for name in ("start", "finish") if found["phase"] in ("pending", "held") else ("finish",):
         said = (found.get("eta") or {}).get(name)
         if said:

@@ -16,6 +16,8 @@ MODEL = Record(
         Key("load", Quantity(DURATION), "Time to load them.", "load_s", required=True),
         Key("speed", MapOf(Number(above=True)), "Work per second by class, relative to the first one named."),
         Key("note", WORDS, "For people."),
+        Key("promptTokens", Number(), "Prompt of a mean request, for a language model.", "prompt_tokens"),
+        Key("outputTokens", Number(), "Answer to a mean request, for a language model.", "output_tokens"),
     ),
     ModelProfile,
 )

@@ -32,6 +32,7 @@ from dure.files.yaml import Value
 from dure.model.accelerator import ShareMode
 from dure.model.catalogue import Catalogue
 from dure.model.demand import Demand
+from dure.model.pulse import Scaling
 from dure.model.workload import AcceptedClass, Replicas, Slo, SpeedUp, Workload, WorkloadType
 
 # Stands for a speed that the file leaves out, until `settle` asks the catalogue; files cannot say 0.
@@ -140,6 +141,7 @@ _PLAIN_KEYS = (
     Key("checkpoint", Quantity(DURATION), "Time between checkpoints.", "checkpoint_s"),
     Key("rate", Quantity(RATE), "Requests that come in.", "rate_per_s"),
     Key("slo", SLO, "What is promised."),
+    Key("scaling", Choice(Scaling), "Who sets a serving's replicas; auto if left out: its engines' metrics decide."),
     Key("priority", Whole(-1000, 1000), "Higher goes first; 0 if left out."),
     Key("regions", ListOf(Text(r"[-a-z0-9*?.]+", "use letters, digits, '-', '.', '*' and '?'"), most=1000),
         "Regions it may run in, with * and ?; all if left out."),

@@ -12,6 +12,7 @@ from dure.files.problem import nearest_of
 from dure.files.reading import Reading
 from dure.model.accelerator import AcceleratorProfile, ShareMode
 from dure.model.demand import on_class
+from dure.model.pulse import Scaling
 from dure.model.units import WHOLE_MILLI, gib, percent
 from dure.model.workload import Replicas, Slo, Workload, WorkloadType
 
@@ -43,6 +44,8 @@ def _check_type(workload: Workload, into: Reading) -> None:
         into.at("spec.replicas", f"a {workload.type} workload has a gang, not replicas", "Use gang: 4.")
     if not serving and workload.rate_per_s:
         into.at("spec.rate", "only a serving workload takes requests")
+    if not serving and workload.scaling is not Scaling.AUTO:
+        into.at("spec.scaling", "only a serving workload has replicas to scale")
     if not serving and workload.slo != Slo():
         into.at("spec.slo", "only a serving workload has an SLO", "Use deadline: 8h.")
     sizes = [each.replicas for each in workload.speedups]

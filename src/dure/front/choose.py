@@ -34,6 +34,7 @@ class Waiting(msgspec.Struct, frozen=True):
     number: int
     arrived_s: float
     work_s: float
+    tokens: int = 0
 
 
 def prompt_tokens(body: bytes) -> int:

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dure.front.choose import Backend, Waiting, Work, next_waiting, pick, work_of
+from dure.front.choose import Backend, Waiting, Work, next_waiting, pick, prompt_tokens, work_of
+from dure.front.pulse import Answer, Counts
 
 MAX_HEADER = 64 * 1024
 HOP = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect"}
@@ -53,6 +54,7 @@ class Front:
         self.resting: dict[str, float] = {}
         self.number = 0
         self.served = self.refused = 0
+        self.counts = Counts()
         self.server: asyncio.Server | None = None
         # A stream's own references to the task that serves it are weak: without ours it may vanish in the middle.
         self.inside: set[asyncio.Task[None] | None] = set()
@@ -110,13 +112,24 @@ class Front:
 
     def _status(self) -> str:
         backends = {b.url: {"active": b.active, "work_s": b.work_s, "draining": b.draining} for b in self.backends}
-        state = {"served": self.served, "refused": self.refused, "waiting": len(self.waiting), "backends": backends}
+        state = {
+            "served": self.served,
+            "refused": self.refused,
+            "waiting": len(self.waiting),
+            "waiting_tokens": sum(entry.tokens for entry in self.waiting),
+            "running": sum(backend.active for backend in self.backends),
+            "counts": self.counts,
+            "backends": backends,
+        }
         return msgspec.json.encode(state).decode()
 
     async def _forward(self, request: Request, writer: asyncio.StreamWriter) -> None:
         cost = work_of(request.body, self.settings.mean_output, self.settings.work)
+        tokens = prompt_tokens(request.body)
+        self.counts.asked += 1
+        self.counts.prompt_tokens += tokens
         give_up_s = self.clock() + self.settings.patience_s
-        while (backend := await self._turn(cost, give_up_s)) is not None:
+        while (backend := await self._turn(cost, tokens, give_up_s)) is not None:
             try:
                 begun = await self._relay(backend, request, writer)
             finally:
@@ -128,7 +141,7 @@ class Front:
         self.refused += 1
         await _answer(writer, 503, "no backend can take this request now")
 
-    async def _turn(self, cost: float, give_up_s: float) -> Backend | None:
+    async def _turn(self, cost: float, tokens: int, give_up_s: float) -> Backend | None:
         """A backend with room, waiting for one if need be; None when the queue is full or nobody comes in time."""
         backend = pick(self._open())
         if backend is not None:
@@ -137,7 +150,7 @@ class Front:
         if len(self.waiting) >= self.settings.queue:
             return None
         self.number += 1
-        entry = Waiting(self.number, self.clock(), cost)
+        entry = Waiting(self.number, self.clock(), cost, tokens)
         turn: asyncio.Future[Backend | None] = asyncio.get_running_loop().create_future()
         self.waiting.append(entry)
         self.turns[entry.number] = turn
@@ -200,18 +213,21 @@ class Front:
             up_reader, up_writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
         except OSError:
             return False
-        begun = False
+        begun, answer = False, Answer()
         try:
             up_writer.write(encode_request(request, parts.netloc))
             await up_writer.drain()
             while chunk := await up_reader.read(65536):
                 begun = True
+                answer.see(chunk)
                 writer.write(chunk)
                 await writer.drain()
         except ConnectionError:
             return begun
         finally:
             up_writer.close()
+            self.counts.answered += int(begun)
+            self.counts.output_tokens += answer.tokens
         return begun
 
 

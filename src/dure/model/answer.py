@@ -64,6 +64,7 @@ class Why(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `headline` reads 'training, gang of 8, tenant vision: held for 3 min'. `eta_low_s` and `eta_high_s` bound
     nine of ten cases where that is known; `eta_note` says what it waits for. `eta` has start and finish with ranges.
+    `scaling` says who sets a serving's replicas, and why so many.
     """
 
     workload: str
@@ -81,6 +82,7 @@ class Why(msgspec.Struct, frozen=True, omit_defaults=True):
     eta_high_s: Instant | None = None
     eta_note: str = ""
     eta: Eta | None = None
+    scaling: str = ""
 
 
 class PoolStatus(msgspec.Struct, frozen=True, omit_defaults=True):

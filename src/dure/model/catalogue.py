@@ -16,7 +16,10 @@ from dure.model.workload import Workload
 
 
 class ModelProfile(msgspec.Struct, frozen=True):
-    """An AI model: `speed` is work per second on a class, relative to the first one named."""
+    """An AI model: `speed` is work per second on a class, relative to the first one named.
+
+    `prompt_tokens` and `output_tokens` are those of a mean request to a language model, 0 for any other.
+    """
 
     name: str
     parameters: float
@@ -24,6 +27,8 @@ class ModelProfile(msgspec.Struct, frozen=True):
     load_s: Seconds
     speed: dict[str, float] = {}
     note: str = ""
+    prompt_tokens: float = 0.0
+    output_tokens: float = 0.0
 
 
 class Catalogue(msgspec.Struct, frozen=True):

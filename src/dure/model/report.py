@@ -11,6 +11,7 @@ from dure.model.accelerator import ShareMode
 from dure.model.cluster import Slice, VNodePool
 from dure.model.decision import Decision
 from dure.model.defrag import DefragAnswer
+from dure.model.pulse import Pulse
 from dure.model.tenant import Isolation
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Placement, Workload
@@ -33,7 +34,7 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     in seconds on the first accepted class, what was done before included. `saved_s` is when its pods say that they
     kept the last checkpoint (zero: none yet); None where they say nothing and safe work is counted by the clock.
     `requests` are those answered, `waiting` those in the queues of its engines at this moment; None where nobody can
-    count them.
+    count them, `pulse` where engines show none.
     """
 
     uid: str
@@ -53,6 +54,7 @@ class Observed(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting: int | None = None
     lost: str = ""
     message: str = ""
+    pulse: Pulse | None = None
 
 
 class Held(msgspec.Struct, frozen=True):

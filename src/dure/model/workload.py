@@ -13,6 +13,7 @@ from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
 from dure.model.demand import Demand
 from dure.model.eta import Eta, Foretold
+from dure.model.pulse import Scaling
 from dure.model.reason import Verdict
 from dure.model.tariff import Capacity
 from dure.model.units import Grams, Instant, MiB, Micros, Seconds
@@ -77,6 +78,7 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
     regions: tuple[str, ...] = ()
     share: tuple[ShareMode, ...] = ()
     template: str = ""
+    scaling: Scaling = Scaling.AUTO
 
     @property
     def size(self) -> int:

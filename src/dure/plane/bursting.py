@@ -1,6 +1,8 @@
-"""Extra replicas for a serving whose answers will soon be late, taken back in steps when it is calm.
+"""Another number of replicas for a serving: by what its engines show, else by how many of its answers are late.
 
-Called by the loop in every cycle; `pack.burst` decides. Clusters tell how many requests came and how many were
+Called by the loop in every cycle. Where engines show tokens and waiting requests, or its owner chose a way of
+scaling, `steering` decides; else `pack.burst` does: extra replicas when answers will soon be late, taken back in
+steps when it is calm. Clusters tell how many requests came and how many were
 answered in time, not how long each took, so the trend is that of the late share against the twentieth that a p95
 target allows. A queue in which the last one is late by waiting alone comes first: it gets as many replicas as work it
 off (`backlog`), since its late answers are counted only when they are given. Then what is foreseen (`watch.risk`):
@@ -22,14 +24,18 @@ from msgspec.structs import replace
 from dure.model.cluster import VNodePool
 from dure.model.decision import JournalEntry, ScaleReplicas
 from dure.model.errors import InvalidInput
+from dure.model.event import Event
 from dure.model.policy import Policy, Verb
+from dure.model.pulse import Pulse, Scaling
 from dure.model.report import Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, Placement, Workload, WorkloadStatus, WorkloadType
 from dure.pack.burst import Backlog, BurstSettings, BurstState, LatencySample, QueueSample, backlog, burst, trend
+from dure.plane.adapting import Learned
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
 from dure.plane.observe import Observer
+from dure.plane.steering import MEANT, STEERED_SETTING, Steering, news, pulse_of, scaled, written
 from dure.ports import StorePort
 from dure.scale.bursts import Bursts, bursts_of
 from dure.share.feedback import Said, target_ms
@@ -86,11 +92,14 @@ class Bursting:
         self._said: tuple[Instant, tuple[Said, ...]] | None = None
         self._told: tuple[Risk, ...] = ()
         self._told_s: Instant = -math.inf
+        self._steered = "[]"
+        self._events: tuple[Event, ...] = ()
 
     def act(
         self, drafts: Iterable[Draft], reports: Sequence[Report], policies: Iterable[Policy], now_s: Instant
     ) -> None:
         """Change the drafts of those that need another size; what ran so far is billed before that."""
+        self._events = ()
         found = self._look(drafts, reports, now_s) if self._asked(policies) else []
         self._tell(now_s)
         if found:
@@ -98,26 +107,39 @@ class Bursting:
         for draft, decision in found:
             _scale(draft, decision, now_s)
 
+    def told(self, other: Learned) -> Learned:
+        """What this cycle has to write beside the drafts, together with what somebody else has."""
+        return other._replace(events=(*other.events, *self._events)) if self._events else other
+
     def _look(
         self, drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant
     ) -> list[tuple[Draft, ScaleReplicas]]:
         seen, self._watched = self._watched, {}
-        found = []
+        found, events = [], []
         for draft in drafts:
             home = draft.status.placement
-            if home is None or not _elastic(draft):
+            if home is None or not _may_scale(draft):
+                continue
+            pulse = pulse_of(reports, home, draft.before.uid)
+            if not (_counted(draft) or pulse is not None or draft.before.spec.scaling is not Scaling.AUTO):
                 continue
             if not (self._bursts.real_clusters or home.cluster in self._embedded):
                 continue
             known = seen.get(draft.before.uid)
             # Points that were taken by other rules say nothing under these.
-            watch = known if known is not None and known.bursts == self._bursts else _Watch(now_s, self._bursts)
+            same = known is not None and known.bursts == self._bursts
+            watch = known if same and known is not None else _Watch(now_s, self._bursts, draft.before.spec)
             self._watched[draft.before.uid] = watch
             name = draft.before.spec.name
             sight = Sight(self.foresees, self.slowness(name), self._strictness(name, now_s))
-            decision = watch.decide(draft, reports, now_s, sight)
+            before = watch.steering.said
+            decision = watch.decide(draft, reports, now_s, sight, pulse)
             if decision is not None:
                 found.append((draft, decision))
+            if (said := watch.steering.said) is not None and said is not before:
+                event = news(before, said, home.cluster, now_s)
+                events += [event] if event is not None else []
+        self._events = tuple(events)
         return found
 
     def _asked(self, policies: Iterable[Policy]) -> bool:
@@ -148,7 +170,10 @@ class Bursting:
         risks = tuple(watch.risk for _, watch in sorted(self._watched.items()) if watch.risk is not None)
         if risks != self._told:
             self._observer.store.write_setting(RISKS_SETTING, msgspec.json.encode(risks).decode())
-        self._told, self._told_s = risks, now_s
+        steered = written(watch.steering.said for watch in self._watched.values() if watch.steering.said is not None)
+        if steered != self._steered:
+            self._observer.store.write_setting(STEERED_SETTING, steered)
+        self._told, self._steered, self._told_s = risks, steered, now_s
 
 
 def _scale(draft: Draft, decision: ScaleReplicas, now_s: Instant) -> None:
@@ -162,8 +187,9 @@ def _scale(draft: Draft, decision: ScaleReplicas, now_s: Instant) -> None:
 
 
 class _Watch:
-    def __init__(self, now_s: Instant, bursts: Bursts) -> None:
+    def __init__(self, now_s: Instant, bursts: Bursts, spec: Workload) -> None:
         self.bursts = bursts
+        self.steering = Steering(spec, bursts)
         self._at_s = self._since_s = now_s
         self._counted: tuple[int, int] | None = None
         self._samples: list[LatencySample] = []
@@ -172,21 +198,29 @@ class _Watch:
         self._calm_s = bursts.calm_s
         self._returned_s: Instant | None = None
         self._book = RiskBook(_risk(bursts))
+        self._carries: float | None = None
         self.risk: Risk | None = None
 
-    def decide(self, draft: Draft, reports: Sequence[Report], now_s: Instant, sight: Sight) -> ScaleReplicas | None:
+    def decide(
+        self, draft: Draft, reports: Sequence[Report], now_s: Instant, sight: Sight, pulse: Pulse | None = None
+    ) -> ScaleReplicas | None:
         spec, status = draft.before.spec, draft.status
         home = status.placement
         assert home is not None
-        queued, sampled = self._look(status, now_s), self._sample(draft, now_s, sight.slowness)
+        queued = self._look(status, now_s)
+        sampled = _counted(draft) and self._sample(draft, now_s, sight.slowness)
         pool = _pool(reports, home)
+        if sampled or self._carries is None:
+            self._carries = self._carried(spec)
+        carries = self._carries / (sight.slowness * sight.strictness) if self._carries else None
+        verdict = self.steering.decide(spec, status, pulse, carries, now_s)
+        foreseen = self._foresee(spec, home, now_s, sight) if sampled else None
+        if self.steering.engine.steers:
+            return (
+                scaled(spec, home, verdict, _room(pool, spec)) if verdict is not None and pool is not None else None
+            )
         if pool is None or not (queued or sampled):
             return None
-        foreseen = None
-        if sampled:
-            foreseen = self._book.foresee(now_s, home.replicas, LATE, sight.slowness, sight.strictness)
-        if foreseen is not None:
-            self.risk = Risk(spec.tenant, spec.name, foreseen.rate_per_s, foreseen.late, foreseen.risk)
         if status.ready < home.replicas and now_s - self._since_s < self.bursts.warm_s:
             return None
         free = min(spec.replicas.max - home.replicas, _room(pool, spec))
@@ -224,6 +258,17 @@ class _Watch:
         found = backlog(self._queue, now_s, _trend(self.bursts, self._calm_s))
         promise_s = (spec.slo.latency_p95_ms or math.inf) / 1000.0 / sight.strictness
         return found if found is not None and found.wait_s > promise_s else None
+
+    def _foresee(self, spec: Workload, home: Placement, now_s: Instant, sight: Sight) -> Foreseen | None:
+        found = self._book.foresee(now_s, home.replicas, LATE, sight.slowness, sight.strictness)
+        if found is not None:
+            self.risk = Risk(spec.tenant, spec.name, found.rate_per_s, found.late, found.risk)
+        return found
+
+    def _carried(self, spec: Workload) -> float:
+        """Requests per second that one replica answers in time; 0 when nobody knows."""
+        meant = MEANT * spec.rate_per_s / max(spec.size, 1)
+        return self._book.carries(LATE, meant) or meant
 
     def _ahead(
         self, foreseen: Foreseen, name: str, replicas: int, free: int, now_s: Instant, sight: Sight
@@ -325,16 +370,19 @@ def _risk(bursts: Bursts) -> RiskSettings:
     return RiskSettings(horizon_s=bursts.horizon_s, span_s=3 * bursts.horizon_s, trend_s=1.5 * bursts.window_s)
 
 
-def _elastic(draft: Draft) -> bool:
-    """A serving that runs, has a latency target, may have more replicas, and whose requests somebody counts."""
+def _may_scale(draft: Draft) -> bool:
+    """A serving that runs and may have more replicas."""
     spec, status = draft.before.spec, draft.status
     if spec.type is not WorkloadType.SERVING or status.phase is not Phase.RUNNING or status.leaving_s is not None:
         return False
-    if status.incoming is not None:
-        # Its next home gets as many as it has now; whether that is enough is asked there.
-        return False
-    counted = status.requests is not None and status.requests_good is not None
-    return spec.slo.latency_p95_ms is not None and spec.replicas.max > spec.size and counted
+    # While it moves, its next home gets as many as it has now; whether that is enough is asked there.
+    return status.incoming is None and spec.replicas.max > spec.size
+
+
+def _counted(draft: Draft) -> bool:
+    """Whether it has a latency target, and somebody counts its requests and those in time."""
+    spec, status = draft.before.spec, draft.status
+    return spec.slo.latency_p95_ms is not None and status.requests is not None and status.requests_good is not None
 
 
 def _pool(reports: Sequence[Report], home: Placement) -> VNodePool | None:

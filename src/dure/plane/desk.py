@@ -28,6 +28,7 @@ from dure.plane.doorway import Doorway
 from dure.plane.etas import LEARNED_FROM, etas_of, upcoming
 from dure.plane.observe import Observer
 from dure.plane.status import Past, Spent, status_of
+from dure.plane.steering import steered_of
 from dure.ports import Change, Clock, New, StorePort, Wish
 
 _ATTEMPTS = 8
@@ -140,9 +141,11 @@ class Desk:
         journal = self.store.list_journal(workload=name, limit=50, newest=True)
         snapshot = self.snapshot()
         found = why_of(record, journal, snapshot, self.observer.fleet.currency)
-        return (
-            found if record.status.phase.ended else msgspec.structs.replace(found, eta=self.etas(snapshot).get(name))
-        )
+        if record.status.phase.ended:
+            return found
+        steered = steered_of(self.store).get(name)
+        said = steered.sentence if steered is not None and record.status.phase is Phase.RUNNING else ""
+        return msgspec.structs.replace(found, eta=self.etas(snapshot).get(name), scaling=said)
 
     def etas(self, snapshot: Snapshot | None = None) -> dict[str, Eta]:
         """Expected start and finish of everything that waits or runs, by name."""

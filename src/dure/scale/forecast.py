@@ -10,6 +10,8 @@ Cost: O(laws) per step. Not before one horizon and five minutes of history: it t
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,8 @@ class ForecastSettings(msgspec.Struct, frozen=True):
     """`step_s` is the interval of the series, `horizon_s` how far ahead, `short_s` what "now" is a mean over.
 
     A law is charged for what it provides and `shortfall` times for what it lacks. Another than the first speaks only
-    where it would have been cheaper by `handicap`.
+    where it would have been cheaper by `handicap`, in the last hours and, once there is a day, around this hour of
+    yesterday: yesterday's hours can only show their worth at the hour that they are about.
     """
 
     horizon_s: float
@@ -73,14 +76,15 @@ class Forecast(msgspec.Struct, frozen=True):
 
 
 class _Rolling:
-    """Means over the last `span` values, each an array."""
+    """Means over the last `span` values, each an array; `keep` of them are remembered."""
 
     def __init__(self, span: int, size: int) -> None:
-        self.span = span
+        self.span = self.keep = span
         self.sums: list[Floats] = [np.zeros(size)]
 
     def add(self, values: Floats) -> None:
         self.sums.append(self.sums[-1] + values)
+        _forget(self.sums, self.keep + 1)
 
     @property
     def count(self) -> int:
@@ -90,6 +94,20 @@ class _Rolling:
     def mean(self) -> Floats:
         found: Floats = (self.sums[-1] - self.sums[-1 - self.count]) / max(self.count, 1)
         return found
+
+    def around(self, ago: int, width: int) -> Floats | None:
+        """The mean of `width` values around the one that was added `ago` steps ago; None if that is forgotten."""
+        end = len(self.sums) - 1 - ago + width // 2
+        if end - width < 0:
+            return None
+        found: Floats = (self.sums[end] - self.sums[end - width]) / width
+        return found
+
+
+def _forget(kept: list[Any], count: int) -> None:
+    """Only what is still asked for; cut seldom, as cutting costs as much as what is kept."""
+    if len(kept) > 2 * count:
+        del kept[:-count]
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -114,10 +132,17 @@ class Forecaster:
         self.echo, self.spread = _Rolling(memory, 2), _Rolling(memory, 2)
         self.errors, self.losses = _Rolling(memory, laws), _Rolling(memory, laws * len(MARGINS))
         self.kept = _Rolling(memory, 1)
+        self.losses.keep = max(memory, self._steps(settings.day_s + settings.level_s))
+        self.handicaps = np.where(np.arange(len(LAWS)) > 0, settings.handicap, 1.0)
+        spans_s = settings.day_s + settings.level_s + settings.season_s
+        self.longest = self._steps(spans_s) + self.ahead + 2
 
     def feed(self, value: float, safety: float) -> Forecast:
         """Add one interval's demand; forecast the demand at the horizon."""
         self.sums.append(self.sums[-1] + value)
+        _forget(self.sums, self.longest)
+        _forget(self.deviations, self.ahead + 1)
+        _forget(self.said, self.ahead + 1)
         now, levels = self._mean(0, self._steps(self.settings.short_s)), self._levels()
         self._learn((now - levels) / levels)
         self._judge(now)
@@ -127,7 +152,8 @@ class Forecaster:
         means = np.append(expected[_TREND] * np.where(_SEASON, self._yesterday(), 1.0), now)
         margins = means * np.sqrt(self.errors.mean)
         losses = self.losses.mean.reshape(len(MARGINS), -1).min(axis=0)
-        best = int(np.argmin(losses[:-1] * np.where(np.arange(len(LAWS)) > 0, self.settings.handicap, 1.0)))
+        regrets = self._regrets(losses)
+        best = int(np.argmin(regrets[:-1] * self.handicaps))
         floors = np.maximum(means + safety * margins, 0.0)
         self.said.append(_Said(means, margins, float(floors[best]), float(levels[0])))
         return Forecast(
@@ -136,7 +162,7 @@ class Forecaster:
             error=float(margins[best]),
             floor=float(floors[best]),
             trusted=self.errors.count >= self.settings.least_errors,
-            error_ratio=float(losses[best] / losses[-1]) if losses[-1] > 0.0 else 1.0,
+            error_ratio=float(regrets[best] / regrets[-1]) if regrets[-1] > 0.0 else 1.0,
             as_now=float(floors[-1]),
             held=float(self.kept.mean[0]),
             law=LAWS[best].name,
@@ -176,8 +202,14 @@ class Forecaster:
         said = self.said[-self.ahead]
         self.errors.add(((truth - said.means) / np.maximum(said.means, 0.05 * said.level)) ** 2)
         floors = np.maximum(said.means + MARGINS[:, None] * said.margins, 0.0)
-        self.losses.add(((floors + self.settings.shortfall * np.maximum(truth - floors, 0.0)) / said.level).ravel())
+        lost = ((floors + self.settings.shortfall * np.maximum(truth - floors, 0.0)) / said.level).ravel()
+        self.losses.add(lost)
         self.kept.add(np.array([float(truth <= said.floor)]))
+
+    def _regrets(self, losses: Floats) -> Floats:
+        """What each law would have cost, of late and around this hour of yesterday."""
+        there = self.losses.around(self._steps(self.settings.day_s), self._steps(self.settings.level_s))
+        return losses if there is None else (losses + there.reshape(len(MARGINS), -1).min(axis=0)) / 2.0
 
     def _yesterday(self) -> float:
         """How demand at the horizon stood to its level a day ago; one without a day of history."""

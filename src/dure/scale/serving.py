@@ -1,9 +1,9 @@
 """Dure's own replica policy for LLM services: work that arrives, work that waits, and what a forecast sees coming.
 
-Called by the simulator every few seconds of its time. Demand is measured in GPU-seconds per second: the request
-rate times the slowly learnt mean work of a request (prefill of its prompt, decoding of its output), because the
-tokens of single requests are noise. The replica count follows the larger of demand with its backlog (bursts that are
-over before a replica is ready left out) and the forecast's floor at boot time plus model load; it shrinks to the
+Called by `engines` for services that run, and by the simulator. Demand is measured in GPU-seconds per second: the
+request rate times the slowly learnt mean work of a request (prefill of its prompt, decoding of its output), because
+the tokens of single requests are noise. The replica count follows the larger of demand with its backlog (bursts that
+are over before a replica is ready left out) and the forecast's floor at boot time plus model load; it shrinks to the
 highest need of a hold time, bursts included, so never on a forecast alone. A forecast that was worse than "as now"
 switches itself off and says so. Cost: one forecast step.
 """
@@ -85,7 +85,7 @@ class ServingPolicy:
     """Keeps the demand series; a pure function of its settings and everything it was shown.
 
     `error` is the standard error, in replicas, of its forecast over `refill_s`, from which a shared pool is sized
-    (`warm`); zero without a pool.
+    (`warm`); zero without a pool. `load` begins as the settings say; who measures what a replica carries moves it.
     """
 
     def __init__(self, settings: ServingSettings, work: WorkModel, mean_output: float = 200.0) -> None:
@@ -94,6 +94,7 @@ class ServingPolicy:
         self.reserve = None
         if settings.refill_s is not None:
             self.reserve = Forecaster(ForecastSettings(settings.refill_s, settings.step_s))
+        self.load = settings.load
         self.context = _Slow(1000.0)
         self.output = _Slow(mean_output)
         self.series: list[float] = []
@@ -108,19 +109,28 @@ class ServingPolicy:
         self.context.learn(seen.arrived_context, seen.arrivals)
         self.output.learn(seen.finished_output, seen.finished)
         tail = self.work.decode_s * self.output.mean + self.work.request_s
-        each = self.work.prefill_s * self.context.mean + tail
-        self.series.append(seen.arrivals * each / settings.step_s)
-        window = self.series[-max(1, round(settings.window_s / settings.step_s)) :]
+        self.series = [*self.series, seen.arrivals * self.each_s / settings.step_s][-self._steps(settings.window_s) :]
+        window = self.series
         demand = sum(window) / len(window)
         backlog = self.work.prefill_s * seen.waiting_tokens + tail * seen.waiting
         waits = backlog / settings.backlog_s
         followed, floor = self._foreseen(demand)
         wanted = self._replicas(max(followed + waits, floor))
-        self.needs.append(max(wanted, self._replicas(demand + waits)))
+        steps = self._steps(settings.held_s)
+        self.needs = [*self.needs, max(wanted, self._replicas(demand + waits))][-steps:]
         return self._held(wanted, seen.target, demand, floor, floor > followed + waits)
 
+    @property
+    def each_s(self) -> float:
+        """GPU-seconds of a mean request, as far as is learnt."""
+        work = self.work
+        return work.prefill_s * self.context.mean + work.decode_s * self.output.mean + work.request_s
+
+    def _steps(self, seconds: float) -> int:
+        return max(1, round(seconds / self.settings.step_s))
+
     def _replicas(self, demand: float) -> int:
-        count = math.ceil(demand / self.settings.load)
+        count = math.ceil(demand / self.load)
         return min(max(count, self.settings.min_replicas), self.settings.max_replicas)
 
     def _foreseen(self, demand: float) -> tuple[float, float]:
@@ -132,7 +142,7 @@ class ServingPolicy:
         forecast = self.forecaster.feed(self.series[-1], self.settings.safety)
         self.held = forecast.held
         if self.reserve is not None:
-            self.error = self.reserve.feed(self.series[-1], 0.0).error / self.settings.load
+            self.error = self.reserve.feed(self.series[-1], 0.0).error / self.load
         if not forecast.trusted or not self.settings.forecast:
             return demand, 0.0
         limit = self.settings.distrust if self.forecast_on else self.settings.trust
@@ -141,12 +151,11 @@ class ServingPolicy:
 
     def _held(self, wanted: int, target: int, demand: float, floor: float, by_forecast: bool) -> Wish:
         """Grow to what is wanted; shrink to the highest need of the hold time, demand's own included."""
-        steps = max(1, round(self.settings.held_s / self.settings.step_s))
-        highest = max(self.needs[-steps:])
+        highest = max(self.needs)
         if wanted > target:
             reason = "ForecastFloor" if by_forecast and self.forecast_on else "DemandAbove"
             return Wish(wanted, reason, demand, floor, self.forecast_on, self.held)
-        if highest < target and len(self.needs) >= steps:
+        if highest < target and len(self.needs) >= self._steps(self.settings.held_s):
             return Wish(highest, "DemandBelow", demand, floor, self.forecast_on, self.held)
         reason = "Steady" if self.forecast_on or not self.settings.forecast else "SteadyForecastOff"
         return Wish(target, reason, demand, floor, self.forecast_on, self.held)

@@ -60,6 +60,8 @@ class _Curve(NamedTuple):
 # Until own errors are known: a forecast may be a tenth off either way.
 _USUAL_ERRORS = (-0.1, -0.05, 0.0, 0.05, 0.1)
 _FLOOR = 1e-4
+# How far above the highest load that was seen the learnt curve is believed.
+_BELIEVED = 1.25
 # How many of the recent days are asked for what this time of day brings.
 _SEASONS = 3
 
@@ -108,6 +110,22 @@ class RiskBook:
         """The smallest number with which no more than `allowed` would be late; `most` if none is enough."""
         fitting = (n for n in range(1, most) if self.late_at(rate_per_s * slowness / n) <= allowed)
         return next(fitting, most)
+
+    def carries(self, allowed: float, meant: float = 0.0) -> float | None:
+        """Requests per second that a replica answers with at most `allowed` late; None before anything was counted.
+
+        Beyond the loads that were seen the curve is a guess: it is believed up to a quarter above the highest of
+        them, or up to what a replica is `meant` to carry, whichever is more.
+        """
+        if not self._bins:
+            return None
+        width = self._s.bin_width
+        low, seen = float(min(self._bins)), float(max(self._bins))
+        most = max(seen + math.log(_BELIEVED) / width, math.log(meant) / width if meant > 0.0 else seen)
+        for _ in range(24):
+            middle = (low + most) / 2.0
+            low, most = (middle, most) if self.late_at(math.exp(middle * width)) <= allowed else (low, middle)
+        return math.exp(low * width)
 
     def late_at(self, load: float) -> float:
         """The late share at this many requests per second and replica."""

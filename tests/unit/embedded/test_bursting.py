@@ -21,7 +21,7 @@ from dure.model.tariff import Capacity
 from dure.model.units import DAY_S, HOUR_S
 from dure.model.workload import Phase, Placement, Workload, WorkloadRecord, WorkloadStatus
 from dure.plane.apply import Draft
-from dure.plane.bursting import Sight, _elastic, _Watch
+from dure.plane.bursting import Sight, _counted, _Watch
 from dure.plane.policies import checked
 from dure.scale.bursts import Bursts
 from tests.unit.embedded.test_world import Turner, batch
@@ -184,7 +184,9 @@ class Counted:
         self.draft = Draft(WorkloadRecord("u", service(4), status))
         pool = VNodePool("c", "t4", "t4", Capacity.OWNED, devices=8, free_milli=8000)
         self.reports = (Report("c", 0.0, "1", (pool,), ()),)
-        self.watch = _Watch(0.0, Bursts(sample_s=10.0, window_s=60.0, horizon_s=20.0, calm_s=30.0, **rules))
+        self.watch = _Watch(
+            0.0, Bursts(sample_s=10.0, window_s=60.0, horizon_s=20.0, calm_s=30.0, **rules), service(4)
+        )
         self.now_s = 0.0
         self.count(0, 0)
 
@@ -273,9 +275,9 @@ def test_a_few_late_answers_among_few_grant_nothing() -> None:
 def test_one_whose_answers_in_time_nobody_counts_is_left_alone() -> None:
     """A histogram without a bound below the promise says how many came, not how many were good."""
     world = Counted()
-    assert _elastic(world.draft)
+    assert _counted(world.draft)
     world.draft.status = replace(world.draft.status, requests_good=None)
-    assert not _elastic(world.draft)
+    assert not _counted(world.draft)
 
 
 @pytest.mark.parametrize(

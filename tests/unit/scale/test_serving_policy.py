@@ -188,3 +188,19 @@ def test_without_its_forecast_demand_keeps_the_margin_of_as_now() -> None:
     counts, plain = play(guarded, rates), play(bare, rates)
     assert not guarded.forecast_on
     assert sum(counts[-100:]) > sum(plain[-100:])
+
+
+def test_a_surge_of_every_day_is_provided_for_before_it_comes_even_where_as_now_is_else_the_best() -> None:
+    """Pre-warming: smooth demand that doubles at the same hour of each day; on the third the floor is there first."""
+    policy = ServingPolicy(ServingSettings(300.0, load=1.0, safety=1.0, step_s=60.0), WorkModel(0.0, 0.0, 1.0))
+    target, before = 5, []
+    for minute in range(3 * 1440):
+        rush = 720 <= minute % 1440 < 840
+        rate = (4.0 + math.sin(minute / 229.0)) * (2.2 if rush else 1.0)
+        wish = policy.step(Seen(round(rate * 60.0), 0, 0, 0.0, 0, 0, target))
+        target = wish.replicas
+        if minute % 1440 == 719:
+            before.append((target, wish.demand))
+    (first, demand), _, (third, same) = before
+    assert third >= first + 2, f"replicas a minute before each surge: {before}"
+    assert same == pytest.approx(demand, abs=2.0), "demand itself says nothing of it"

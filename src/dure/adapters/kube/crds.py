@@ -78,6 +78,7 @@ def _placement() -> Json:
             "requestsGood": _WHOLE,
             "waiting": _WHOLE,
             "traffic": _OPEN,
+            "pulse": _OPEN,
             "conditions": _conditions(),
         },
     }

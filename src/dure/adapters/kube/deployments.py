@@ -7,11 +7,14 @@ goes on with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from dure.adapters.kube.objects import KubePod
+from dure.adapters.kube.reading import url_of
 from dure.adapters.kube.rest import Api
 from dure.model.errors import NotFound
 from dure.scale.reallocation import Held, Plan
@@ -41,6 +44,15 @@ class Deployments:
         """What somebody who measures the service wants it to run, from its annotation."""
         text = self._fetch(name)["metadata"].get("annotations", {}).get(WANTED, "")
         return int(text) if text.isdigit() else None
+
+    def fetch_shown(self, name: str, fetch: Callable[[str], str]) -> dict[str, str]:
+        """The metrics text of each running pod that says where it shows some; empty for one that did not answer."""
+        items = msgspec.convert(self._pods(self._fetch(name)), list[KubePod])
+        return {pod.metadata.uid: fetch(url) for pod in items if (url := url_of(pod))}
+
+    def write_wanted(self, name: str, replicas: int) -> None:
+        """Leave the wish to who divides devices between services (`agent.pools`)."""
+        self._api.patch(self._deployment(name), {"metadata": {"annotations": {WANTED: str(replicas)}}}, Json)
 
     def scale(self, name: str, replicas: int) -> None:
         path = f"{self._deployment(name)}/scale"

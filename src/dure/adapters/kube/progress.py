@@ -12,6 +12,7 @@ import msgspec
 from dure.adapters.kube.objects import KubeJob, KubePlacement, condition, instant
 from dure.adapters.kube.saving import Saved, saved_of
 from dure.model.cluster import Pod, PodPhase
+from dure.model.pulse import Pulse
 from dure.model.report import Desired, Observed
 from dure.model.units import Instant, Seconds
 from dure.model.workload import WorkloadType
@@ -67,6 +68,7 @@ def observed(
         requests=status.get("requests"),
         requests_good=status.get("requestsGood"),
         waiting=status.get("waiting"),
+        pulse=msgspec.convert(status["pulse"], Pulse) if status.get("pulse") else None,
         lost=lost,
         message=waiting or lost or (_why_failed(job) if failed and job is not None else ""),
     )

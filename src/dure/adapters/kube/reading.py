@@ -1,4 +1,4 @@
-"""What pods show of themselves is read now and then: requests of servings, checkpoints of training.
+"""What pods show of themselves is read now and then: requests and engines of servings, checkpoints of training.
 
 `Member` runs one beside its agent. A pod is asked when it carries the annotations that Prometheus knows
 (`prometheus.io/scrape`, `port`, `path`, `scheme`). What is new is kept in the Placement's status, from where
@@ -8,21 +8,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import msgspec
 import structlog
 
 from dure.adapters.kube import names
 from dure.adapters.kube.cluster import KubeCluster
 from dure.adapters.kube.objects import KubePlacement, KubePod
 from dure.adapters.kube.progress import desired_of
+from dure.adapters.kube.pulse import PulseBook, shown
 from dure.adapters.kube.saving import said_by, saved, shown_by
 from dure.adapters.kube.traffic import added, count_of
 from dure.model.cluster import Pod, PodPhase
 from dure.model.errors import DureError
+from dure.model.pulse import Pulse
 from dure.model.units import Seconds
 from dure.model.workload import WorkloadType
 
@@ -43,6 +46,7 @@ class PodReader:
         self._cluster = cluster
         self._every_s = every_s
         self._fetch = fetch or fetch_text
+        self._books: dict[str, PulseBook] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pod-reader", daemon=True)
 
@@ -66,9 +70,20 @@ class PodReader:
     def _requests(self, placement: KubePlacement, lanes: ThreadPoolExecutor) -> Json:
         promise_ms = desired_of(placement).spec.slo.latency_p95_ms
         pods = list(self._pods(placement))
-        texts = self._texts(pods, lanes)
-        counts = {uid: count for uid, text in texts if (count := count_of(text, promise_ms)) is not None}
-        return added(placement.status, counts, {pod.metadata.uid for pod in pods})
+        texts, alive = dict(self._texts(pods, lanes)), {pod.metadata.uid for pod in pods}
+        counts = {uid: count for uid, text in texts.items() if (count := count_of(text, promise_ms)) is not None}
+        changes = added(placement.status, counts, alive)
+        if (pulse := self._pulse(placement, texts, alive)) is not None:
+            changes["pulse"] = msgspec.to_builtins(pulse)
+        return changes
+
+    def _pulse(self, placement: KubePlacement, texts: Mapping[str, str], alive: set[str]) -> Pulse | None:
+        """What its engines show together, where they are engines; nothing is written while none answers."""
+        book = self._books.setdefault(str(placement.spec["uid"]), PulseBook())
+        engines = {uid: found for uid, text in texts.items() if (found := shown(text)) is not None}
+        pulse = book.add(engines, self._cluster.now())
+        book.forget(alive)
+        return pulse
 
     def _checkpoints(self, placement: KubePlacement, lanes: ThreadPoolExecutor) -> Json:
         """Of a gang all must be up: what its first members show while others begin again is of the time before."""
@@ -102,11 +117,7 @@ class PodReader:
                 yield pod
 
     def _ask(self, url: str) -> str:
-        try:
-            return self._fetch(url)
-        except (httpx.HTTPError, ValueError) as error:
-            _log.info("a pod does not show its metrics", url=url, error=str(error))
-            return ""
+        return fetch_or_nothing(url, self._fetch)
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every_s):
@@ -136,3 +147,12 @@ def fetch_text(url: str) -> str:
             if len(body) > MAX_BYTES:
                 raise ValueError(f"more than {MAX_BYTES} bytes of metrics")
     return body.decode(errors="replace")
+
+
+def fetch_or_nothing(url: str, fetch: Callable[[str], str] = fetch_text) -> str:
+    """The text, or nothing where it is not shown, which is logged."""
+    try:
+        return fetch(url)
+    except (httpx.HTTPError, ValueError) as error:
+        _log.info("no metrics are shown", url=url, error=str(error))
+        return ""

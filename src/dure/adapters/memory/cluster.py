@@ -48,7 +48,7 @@ class MemoryCluster:
         self._lock = threading.RLock()
         self._world = World(cluster=spec.info.name, seed=seed, now_s=clock.now())
         self._state: ClusterState | None = None
-        self._progress = observe.Progress()
+        self._progress = observe.Progress(catalogue)
         self._loud = False
         self.reachable = True
         nodes.furnish(self._world, self._laws)
@@ -187,7 +187,8 @@ class MemoryCluster:
         if saved.cluster != self.name:
             raise InvalidInput(f"saved state of cluster '{saved.cluster}' given to '{self.name}'")
         with self._lock:
-            self._world, self._state, self._progress = saved, None, observe.Progress()
+            self._world, self._state = saved, None
+            self._progress = observe.Progress(self._laws.catalogue)
 
     def _present(self) -> World:
         if not self.reachable:

@@ -6,6 +6,7 @@ import math
 
 from dure.adapters.memory import serving
 from dure.adapters.memory.world import Work, World
+from dure.model.catalogue import Catalogue
 from dure.model.cluster import ClusterState, PodPhase
 from dure.model.report import Observed
 from dure.model.units import Instant
@@ -28,7 +29,8 @@ _SCRAPE_S = 60.0
 class Progress:
     """The progress of every workload; what cannot have changed since the last look is not computed again."""
 
-    def __init__(self) -> None:
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
         self._seen: dict[str, tuple[int, Instant, Observed]] = {}
         self._all: tuple[int, Instant, tuple[Observed, ...]] = (-1, 0.0, ())
 
@@ -46,7 +48,7 @@ class Progress:
     ) -> tuple[int, Instant, Observed]:
         if before is not None and before[0] == work.touched and world.now_s < before[1]:
             return before
-        return work.touched, _fresh_until_s(world, work), observed(world, work)
+        return work.touched, _fresh_until_s(world, work), observed(world, work, self._catalogue)
 
 
 def _fresh_until_s(world: World, work: Work) -> Instant:
@@ -59,7 +61,7 @@ def _fresh_until_s(world: World, work: Work) -> Instant:
     return work.since_s + ((world.now_s - work.since_s) // every_s + 1) * every_s
 
 
-def observed(world: World, work: Work) -> Observed:
+def observed(world: World, work: Work, catalogue: Catalogue) -> Observed:
     serving.count(world, work)
     here = [world.pods[name] for name in work.pods]
     phases = [pod.phase for pod in here]
@@ -83,4 +85,5 @@ def observed(world: World, work: Work) -> Observed:
         waiting=round(work.waiting) if answers else None,
         lost=work.lost,
         message=waiting or work.message,
+        pulse=serving.pulse(world, work, catalogue) if answers else None,
     )

@@ -11,7 +11,9 @@ import math
 
 from dure.adapters.memory import chance
 from dure.adapters.memory.world import Work, World
+from dure.model.catalogue import Catalogue
 from dure.model.cluster import PodPhase
+from dure.model.pulse import Pulse
 from dure.model.units import DAY_S, HOUR_S, Instant, Seconds
 from dure.model.workload import Workload
 
@@ -36,8 +38,7 @@ def count(world: World, work: Work) -> None:
     ready = sum(world.pods[name].phase is PodPhase.RUNNING for name in work.pods)
     while since_s < world.now_s:
         until_s = min(world.now_s, (since_s // _STEP_S + 1) * _STEP_S, _edge(work, since_s))
-        factor, from_s, to_s = work.surge
-        rate = spec.rate_per_s * factor if from_s <= since_s < to_s else rate_at(spec, since_s, world.seed)
+        rate = _rate(world, work, since_s)
         asked = rate * (until_s - since_s)
         # Nobody is answered before it has come.
         waiting = min(
@@ -50,9 +51,38 @@ def count(world: World, work: Work) -> None:
     work.counted_s = world.now_s
 
 
+def pulse(world: World, work: Work, catalogue: Catalogue) -> Pulse | None:
+    """What the engines of a language-model service would show; None for any other. Counters are those of `count`."""
+    spec = work.desired.spec
+    model = catalogue.models.get(spec.model)
+    if model is None or model.output_tokens <= 0.0 or work.counted_s is None:
+        return None
+    ready = sum(world.pods[name].phase is PodPhase.RUNNING for name in work.pods)
+    speed = _given(spec, work.speed)
+    rate, capacity = _rate(world, work, world.now_s), _capacity(spec, ready, speed)
+    asked, answered = int(work.requests + work.waiting), int(work.requests)
+    return Pulse(
+        at_s=world.now_s,
+        asked=asked,
+        prompt_tokens=int(asked * model.prompt_tokens),
+        answered=answered,
+        output_tokens=int(answered * model.output_tokens),
+        waiting=int(work.waiting),
+        running=int(min(rate, capacity) * _SERVICE_PART * _promise_s(spec) / speed),
+        cache=min(rate / capacity, 1.0) if capacity > 0.0 else 1.0,
+    )
+
+
 def _edge(work: Work, since_s: Instant) -> Instant:
     """The next moment at which a surge begins or ends."""
     return min((edge for edge in work.surge[1:] if edge > since_s), default=math.inf)
+
+
+def _rate(world: World, work: Work, at_s: Instant) -> float:
+    """Requests per second, a surge that was asked for included."""
+    factor, from_s, to_s = work.surge
+    spec = work.desired.spec
+    return spec.rate_per_s * factor if from_s <= at_s < to_s else rate_at(spec, at_s, world.seed)
 
 
 def open_doors(world: World, work: Work) -> None:
@@ -93,15 +123,18 @@ def queue_after(
     spec: Workload, waiting: float, rate_per_s: float, ready: int, speed: float, lasts_s: Seconds
 ) -> float:
     """How many wait after `lasts_s` of this rate: the rest that replicas cannot answer, as long as people stay."""
-    promise_s = (spec.slo.latency_p95_ms or _NO_PROMISE_MS) / 1000
     speed = _given(spec, speed)
     capacity = _capacity(spec, ready, speed)
-    most = rate_per_s * _PATIENCE * promise_s
+    most = rate_per_s * _PATIENCE * _promise_s(spec)
     grown = max(0.0, waiting + (rate_per_s - capacity) * lasts_s)
     if rate_per_s >= capacity:
         return min(grown, most)
-    usual = rate_per_s * _SERVICE_PART * promise_s / speed * _wait(rate_per_s / capacity, ready)
+    usual = rate_per_s * _SERVICE_PART * _promise_s(spec) / speed * _wait(rate_per_s / capacity, ready)
     return min(max(grown, usual), most)
+
+
+def _promise_s(spec: Workload) -> Seconds:
+    return (spec.slo.latency_p95_ms or _NO_PROMISE_MS) / 1000.0
 
 
 def _given(spec: Workload, speed: float) -> float:
@@ -110,9 +143,10 @@ def _given(spec: Workload, speed: float) -> float:
 
 
 def _capacity(spec: Workload, ready: int, speed: float) -> float:
+    """Requests per second that `ready` replicas answer at most."""
     return spec.rate_per_s * _HEADROOM * speed * ready / max(1, spec.replicas.min)
 
 
 def _wait(load: float, ready: int) -> float:
-    """Sakasegawa's mean wait below a load of 1, in times of service."""
-    return float(load ** (math.sqrt(2 * (ready + 1)) - 1) / (ready * (1 - load)))
+    """The mean wait below a load of 1, in service times (Sakasegawa 1977)."""
+    return math.pow(load, math.sqrt(2 * (ready + 1)) - 1) / (ready * (1 - load))

@@ -35,6 +35,7 @@ function shown(why, currency) {
     why.eta_s ? el("p", {}, eta(why)) : null,
     why.eta && why.eta.start.highest_s > why.now_s ? el("p", {}, `Expected to start ${ranges(why.eta.start)}`) : null,
     why.eta?.finish ? el("p", {}, `Expected to end ${ranges(why.eta.finish)}`) : null,
+    why.scaling ? el("p", {}, why.scaling) : null,
     ...reasons(why.lines ?? []),
     ...home(why.placement, currency),
     ...journal(why.journal ?? []),
