@@ -29,7 +29,7 @@ LISTED = 256
 MOST_SLOTS = 4096
 MOST_SHAPES = 10_000
 # WorkloadPriorityClasses of this gateway; the one of number 0 means first come.
-LENGTH_CLASS = "dure-length-"
+RANK_CLASS = "dure-rank-"
 Kind = tuple[str, str, Seconds]
 Seen = TypeVar("Seen", Running, Waiting)
 Reading: TypeAlias = tuple[Held, Kind | None, Seen]
@@ -59,7 +59,7 @@ class Sources(NamedTuple):
 class Known(msgspec.Struct, frozen=True):
     """Jobs of one queue as a policy saw them last, by name, and what each was read from.
 
-    `own`: all of them came through this gateway, without a priority of their own; `sorted_s` as in `Lane`.
+    `own`: all of them came through this gateway, without a priority of their own.
     """
 
     sources: Sources
@@ -68,7 +68,6 @@ class Known(msgspec.Struct, frozen=True):
     runs: tuple[Running, ...]
     waits: tuple[Waiting, ...]
     own: bool
-    sorted_s: Instant | None
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -184,13 +183,13 @@ class View:
         listed, ahead, work = self._ledger.waiting(rows, LISTED)
         sources = Sources(self._ledger.running(name), listed, queue.capacity, durations, self._told)
         known = self._jobs(name, sources)
-        sorted_s, claims = known.sorted_s, self._newest(name)
-        waiting, rank = (*known.waits, *claims), Order.FIRST_COME.rank
+        claims = self._newest(name)
+        waiting, rank = (*known.waits, *claims), Order.AS_IT_STANDS.rank
         late = not known.waits or not claims or rank(claims[0]) >= rank(known.waits[-1])
-        if sorted_s is None and not late:
+        if not late:
             waiting = tuple(sorted(waiting, key=rank))
         hidden_s = _time_of(work, queue.capacity) if ahead else 0.0
-        lane = Lane(
+        return Lane(
             name,
             queue.capacity,
             known.runs,
@@ -199,10 +198,6 @@ class View:
             orderable=queue.orderable and known.own and not ahead,
             stayed=self._stayed.get(name),
         )
-        if sorted_s is None:
-            return lane
-        lane = msgspec.structs.replace(lane, order=Order.LONGEST_FIRST, sorted_s=sorted_s)
-        return msgspec.structs.replace(lane, waiting=tuple(sorted(waiting, key=lane.rank)[-LISTED:]))
 
     def _jobs(self, lane: str, sources: Sources) -> Known:
         """Most of what runs and waits did so when the last job came, and looks the same now."""
@@ -226,7 +221,6 @@ class View:
             tuple(entry[2] for entry in running),
             tuple(entry[2] for entry in waiting),
             all(one.job in self._kinds and (not one.priority or _ours(one)) for one in sources.waiting),
-            max((one.created_s for one in sources.waiting if one.priority_class and _length(one)), default=None),
         )
         return found
 
@@ -247,9 +241,9 @@ class View:
         )
 
     def _waiting(self, one: Held, quota: Amounts, durations: Durations) -> Waiting:
-        priority = 0 if _ours(one) else one.priority
+        priority, rank = (0, one.priority) if _ours(one) else (one.priority, 0)
         asked = self.shape(counted(one.demand, quota))
-        return Waiting(one.job, asked, self._run_s(one, durations), one.created_s, priority)
+        return Waiting(one.job, asked, self._run_s(one, durations), one.created_s, priority, rank)
 
     def _run_s(self, one: Held, durations: Durations) -> Seconds:
         kind, class_name, declared = self._kinds.get(one.job, ("", "", 0.0))
@@ -278,11 +272,7 @@ class View:
 
 
 def _ours(one: Held) -> bool:
-    return one.priority_class.startswith(LENGTH_CLASS)
-
-
-def _length(one: Held) -> bool:
-    return _ours(one) and one.priority > 0
+    return one.priority_class.startswith(RANK_CLASS)
 
 
 def _time_of(work: Mapping[str, float], quota: Amounts) -> Seconds:

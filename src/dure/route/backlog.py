@@ -12,8 +12,12 @@ from collections.abc import Iterable, Mapping
 from dure.model.units import Instant, Seconds
 from dure.route.amounts import Amounts
 from dure.route.forecast import crowding, play, slots_of
+from dure.route.levelled import levelled
 from dure.route.situation import Candidate, Lane, Order, Situation, Waiting
 
+EPSILON_S = 1e-6
+# Further ahead than so many starts the next plan decides.
+TRIED = 32
 Queues = Mapping[str, tuple[Waiting, ...]]
 
 
@@ -30,10 +34,10 @@ class Backlog:
                 entering.setdefault(one.lane, []).append(one.demand)
         self._slots = {name: slots_of(lane, entering.get(name, ())) for name, lane in self.lanes.items()}
 
-    def arranged(self, lane: str, jobs: Iterable[Waiting], order: Order | None) -> tuple[Waiting, ...]:
-        """The jobs as this queue would serve them; without an order, or where none may be given, as it stands."""
+    def arranged(self, lane: str, jobs: Iterable[Waiting], order: Order) -> tuple[Waiting, ...]:
+        """The jobs as this queue would serve them in this order; where none may be given, as it stands."""
         found = self.lanes[lane]
-        return tuple(sorted(jobs, key=order.rank if order is not None and found.orderable else found.rank))
+        return tuple(sorted(jobs, key=order.rank if found.orderable else found.rank))
 
     def done_s(self, lane: str, waiting: tuple[Waiting, ...], *, calm: bool = False) -> Instant:
         """When the last of them, and of what runs there, ends; `calm` as if nobody slowed anybody down."""
@@ -51,6 +55,21 @@ class Backlog:
         if not slots or stayed is None or len(stayed.free_s) != slots:
             return 0.0
         return stayed.behind_s(self._free(lane, waiting), self.now_s, share)
+
+    def levelled(self, lane: str, waiting: tuple[Waiting, ...], share: float) -> tuple[Waiting, ...]:
+        """The order in which the slots are done most evenly; its beginning and then first come, as much of it as
+        keeps the queue within this share of staying; as given where neither does."""
+        slots, found = self._slots[lane], self.lanes[lane]
+        if not slots or not found.orderable or crowding(found, len(waiting)) != 1.0:
+            return waiting
+        best = levelled(self._free(lane, ()), waiting)
+        come = sorted(waiting, key=Order.FIRST_COME.rank)
+        for count in (len(best), *range(min(len(best) - 1, TRIED), 0, -1)):
+            begun = {job.name for job in best[:count]}
+            order = (*best[:count], *(job for job in come if job.name not in begun))
+            if self.behind_s(lane, order, share) <= EPSILON_S:
+                return order
+        return waiting
 
     def _free(self, lane: str, waiting: tuple[Waiting, ...]) -> tuple[Instant, ...]:
         """When each slot has served all of them, earliest first."""

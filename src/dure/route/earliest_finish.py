@@ -78,12 +78,11 @@ def offer(job: Candidate, one: Alternative, situation: Situation) -> Offer:
 def _orders(lane: Lane, entered: Waiting) -> tuple[Lane, ...]:
     """The queue as it is, and as it would be with the longest first, where that is another."""
     longest = Order.LONGEST_FIRST
-    if not lane.orderable or (lane.order is longest and lane.sorted_s == NEVER):
+    if not lane.orderable or lane.order is longest:
         return (lane,)
-    if lane.order is Order.FIRST_COME and all(one.run_s == entered.run_s for one in lane.waiting):
+    if all(one.run_s == entered.run_s and not one.rank for one in lane.waiting):
         return (lane,)
-    waiting = tuple(sorted(lane.waiting, key=longest.rank))
-    return (lane, replace(lane, order=longest, sorted_s=NEVER, waiting=waiting))
+    return (lane, replace(lane, order=longest, waiting=tuple(sorted(lane.waiting, key=longest.rank))))
 
 
 def _sentence(offer: Offer, now_s: Instant, home: Instant | None = None) -> str:

@@ -4,9 +4,10 @@ All that waits is planned jointly. From where everybody stands, the single move 
 that brings the end of the backlog forward most, then the ends of the other queues; a plan never delays the end that
 is known now, so that with true durations no arrangement of queues is worse than staying (removing a job from a
 first-come queue delays nobody). The same is planned with the longest jobs first, which leaves fewer slots idle at
-the end (Graham's bound 4/3 against 2). A first-come queue from which jobs are taken never falls behind the queue in
-which they stayed; one in another order may, when more arrives. So that order is taken only where it brings the end
-forward and keeps the queue within a share of staying, whatever arrives (`stayed`); who comes later stands behind
+the end (Graham's bound 4/3 against 2), and what comes out of both is levelled further (`levelled`). A first-come
+queue from which jobs are taken never falls behind the queue in which they stayed; one in another order may, when more
+arrives. So an order is taken only where it brings the end forward and keeps the queue within a share of staying,
+whatever arrives (`stayed`): of a levelled one as much as does, and then first come. Who comes later stands behind
 those that were put in order until the next plan sorts anew, and stays there if sorting would be regretted.
 
 Every move carries its reason; a job moves only so often. O(steps x kinds of jobs squared x backlog), cut off by
@@ -15,6 +16,7 @@ Every move carries its reason; a job moves only so often. O(steps x kinds of job
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterator, Mapping
 
@@ -52,10 +54,11 @@ class Move(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """`orders` names the queues that should serve in another order than they do now, `because` why."""
+    """`orders` has the queues that should serve in another order than they do now: whom first, and after those
+    whoever came first; `because` says why."""
 
     moves: tuple[Move, ...] = ()
-    orders: Mapping[str, Order] = {}
+    orders: Mapping[str, tuple[str, ...]] = {}
     because: str = ""
 
 
@@ -79,7 +82,7 @@ def plan(waiting: tuple[Candidate, ...], situation: Situation, settings: Setting
     backlog = Backlog(situation, movable)
     lanes = [lane for lane in situation.lanes.values() if lane.orderable and len(lane.waiting) > 1]
 
-    def searched(order: Order | None) -> _Search:
+    def searched(order: Order) -> _Search:
         found = _Search(backlog, situation, movable, order, rule)
         found.run()
         return found
@@ -87,26 +90,18 @@ def plan(waiting: tuple[Candidate, ...], situation: Situation, settings: Setting
     best = first = searched(Order.FIRST_COME)
     because = "no other order brings the end of the backlog forward enough"
     if rule.orders and lanes:
-        others = [searched(Order.LONGEST_FIRST)]
-        if any(lane.order is not Order.FIRST_COME and _newer(lane) for lane in lanes):
-            others.append(searched(None))
+        longest = searched(Order.LONGEST_FIRST)
+        others = [longest, longest.levelled(), first.levelled()]
+        if any(job.rank for lane in lanes for job in lane.waiting):
+            others.insert(0, searched(Order.AS_IT_STANDS))
         best = _preferred(first, others, rule, backlog.now_s)
         if best is not first:
             ends = (best.goal.last_s - backlog.now_s, first.goal.last_s - backlog.now_s)
             because = f"the backlog ends in {ends[0]:.0f} s instead of {ends[1]:.0f} s"
-    orders = {
-        lane.name: best.order
-        for lane in sorted(lanes, key=lambda one: one.name)
-        if best.order is not None and (lane.order != best.order or (best is not first and _newer(lane)))
-    }
+    orders = {lane.name: order for lane in lanes if (order := best.served(lane)) is not None}
     floor = max(rule.gain_s, rule.gain * (best.begun.last_s - backlog.now_s))
     gained = best.goal.last_s <= best.begun.last_s - floor or best.goal.ends_s <= best.begun.ends_s - floor
     return Plan(best.moves() if gained else (), orders, because if orders else "")
-
-
-def _newer(lane: Lane) -> bool:
-    """Somebody came after the queue was put in order."""
-    return any(job.created_s > lane.sorted_s for job in lane.waiting)
 
 
 def _preferred(first: _Search, others: list[_Search], rule: Settings, now_s: Instant) -> _Search:
@@ -123,10 +118,10 @@ def _preferred(first: _Search, others: list[_Search], rule: Settings, now_s: Ins
 
 
 class _Search:
-    """One descent under one order of the queues; without one, as they stand."""
+    """One descent under one order of the queues."""
 
     def __init__(
-        self, backlog: Backlog, situation: Situation, movable: list[Candidate], order: Order | None, rule: Settings
+        self, backlog: Backlog, situation: Situation, movable: list[Candidate], order: Order, rule: Settings
     ) -> None:
         self._backlog, self.order, self._rule = backlog, order, rule
         self._movable = movable
@@ -151,6 +146,29 @@ class _Search:
             if best is None:
                 return
             self._keep(*best)
+
+    def levelled(self) -> _Search:
+        """The same jobs in the same queues, each in the order in which its slots are done most evenly."""
+        found = copy.copy(self)
+        found._queues, found._done = {}, dict(self._done)
+        for name, jobs in self._queues.items():
+            found._queues[name] = self._backlog.levelled(name, jobs, self._rule.behind)
+            found._done[name] = self._backlog.done_s(name, found._queues[name])
+        found.goal = found._goal({}, self.goal.moves)
+        return found
+
+    def served(self, lane: Lane) -> tuple[str, ...] | None:
+        """Whom this queue should serve before all others who stay there; None if it does so as it stands."""
+        here = {job.name for job in lane.waiting}
+        wanted = [job for job in self._queues[lane.name] if job.name in here]
+        stays = {job.name for job in wanted}
+        if [job.name for job in wanted] == [job.name for job in lane.waiting if job.name in stays]:
+            return None
+        last = len(wanted)
+        rank = Order.FIRST_COME.rank
+        while last > 1 and rank(wanted[last - 2]) <= rank(wanted[last - 1]):
+            last -= 1
+        return tuple(job.name for job in wanted[: last - 1])
 
     @functools.cached_property
     def behind_s(self) -> Seconds:

@@ -30,13 +30,17 @@ class Running(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Waits for quota; the queue serves higher `priority` first, then earlier `created_s`."""
+    """Waits for quota; the queue serves higher `priority` first, then higher `rank`, then earlier `created_s`.
+
+    `rank` is the place that a plan gave it; 0 is nobody's plan, behind all that were put in order.
+    """
 
     name: str
     demand: Amounts
     run_s: Seconds
     created_s: Instant
     priority: int = 0
+    rank: int = 0
 
 
 Rank: TypeAlias = Callable[[Waiting], tuple[float, ...]]
@@ -45,13 +49,18 @@ Rank: TypeAlias = Callable[[Waiting], tuple[float, ...]]
 class Order(enum.StrEnum):
     """Whom a queue serves first among jobs of one priority."""
 
+    AS_IT_STANDS = "as-it-stands"
     FIRST_COME = "first-come"
     LONGEST_FIRST = "longest-first"
 
     @property
     def rank(self) -> Rank:
         """What to sort by: a plain function, because every submission ranks what waits."""
-        return _longest_first if self is Order.LONGEST_FIRST else _first_come
+        return _RANKS[self]
+
+
+def _as_it_stands(job: Waiting) -> tuple[float, ...]:
+    return (-job.priority, -job.rank, job.created_s)
 
 
 def _first_come(job: Waiting) -> tuple[float, ...]:
@@ -62,8 +71,11 @@ def _longest_first(job: Waiting) -> tuple[float, ...]:
     return (-job.priority, -job.run_s, job.created_s)
 
 
-def _sorted(job: Waiting) -> tuple[float, ...]:
-    return (-job.priority, 0.0, -job.run_s, job.created_s)
+_RANKS: Mapping[Order, Rank] = {
+    Order.AS_IT_STANDS: _as_it_stands,
+    Order.FIRST_COME: _first_come,
+    Order.LONGEST_FIRST: _longest_first,
+}
 
 
 class Lane(msgspec.Struct, frozen=True):
@@ -72,8 +84,7 @@ class Lane(msgspec.Struct, frozen=True):
     `waiting` is in the order in which the queue serves; `hidden_s` is further work ahead, in seconds until served, of
     a queue too long to list. `quiet` jobs run at full speed; with more than that they share nodes and may take
     `slowdown` times as long. `orderable`: all that waits is the gateway's own and nothing is preempted, so
-    the order may be changed without taking anything from anybody else. `stayed` is this queue had nobody been moved,
-    `sorted_s` when it was last put in another order than first-come.
+    the order may be changed without taking anything from anybody else. `stayed` is this queue had nobody been moved.
     """
 
     name: str
@@ -83,17 +94,13 @@ class Lane(msgspec.Struct, frozen=True):
     hidden_s: Seconds = 0.0
     quiet: int = 0
     slowdown: float = 1.0
-    order: Order = Order.FIRST_COME
+    order: Order = Order.AS_IT_STANDS
     orderable: bool = False
     stayed: Stayed | None = None
-    sorted_s: Instant = float("inf")
 
     @property
     def rank(self) -> Rank:
-        """How this queue serves as it stands; who came after it was put in order is behind, first come."""
-        if self.order is Order.FIRST_COME or self.sorted_s == float("inf"):
-            return self.order.rank
-        return lambda job: (-job.priority, 1.0, job.created_s) if job.created_s > self.sorted_s else _sorted(job)
+        return self.order.rank
 
     def kept_s(self, job: Candidate) -> Seconds:
         """Time that a guest has to leave here for those who name this queue: as much again as came of them lately."""

@@ -13,7 +13,7 @@ from dure.adapters.kueue.objects import ClusterQueue, Workload
 from dure.gateway.ledger import Ledger
 from dure.gateway.view import LISTED, View
 from dure.route.durations import Durations
-from dure.route.situation import Order, Waiting
+from dure.route.situation import Waiting
 from tests.unit.gateway.boards import FixedBoard, cluster_queue
 
 
@@ -138,8 +138,8 @@ def test_a_queue_is_sorted_only_where_all_is_ours_and_nobody_is_preempted() -> N
 
 
 def test_priority_classes_of_ours_tell_the_order_in_both_versions() -> None:
-    for spec in ({"priorityClassRef": {"name": "dure-length-030"}}, {"priorityClassName": "dure-length-030"}):
+    for spec in ({"priorityClassRef": {"name": "dure-rank-030"}}, {"priorityClassName": "dure-rank-030"}):
         ledger = Ledger()
         ledger.reset([workload(1), workload(2, priority=30, **spec)])
         lane = view(ledger).situation(0.0, Durations()).lanes["gpu"]
-        assert (lane.order, [one.priority for one in lane.waiting]) == (Order.LONGEST_FIRST, [0, 0])
+        assert [(one.priority, one.rank) for one in lane.waiting] == [(0, 30), (0, 0)]

@@ -113,19 +113,18 @@ def test_nonsense_is_no_quantity(text: object) -> None:
         milli(text)
 
 
-def test_a_queue_put_in_order_serves_priority_then_the_longest_then_who_came_later() -> None:
+def test_a_queue_put_in_order_serves_priority_then_by_rank_then_who_came_later() -> None:
     jobs = {
         "late": Waiting("late", ONE, 99.0, 60.0),
         "later": Waiting("later", ONE, 99.0, 61.0),
-        "short": Waiting("short", ONE, 5.0, 1.0),
-        "long": Waiting("long", ONE, 50.0, 2.0),
+        "short": Waiting("short", ONE, 5.0, 1.0, rank=1),
+        "long": Waiting("long", ONE, 50.0, 2.0, rank=2),
         "urgent": Waiting("urgent", ONE, 1.0, 70.0, priority=5),
     }
 
     def served(lane: Lane) -> list[str]:
         return sorted(jobs, key=lambda name: lane.rank(jobs[name]))
 
-    sorted_at_50 = Lane("q", {}, order=Order.LONGEST_FIRST, sorted_s=50.0)
-    assert served(sorted_at_50) == ["urgent", "long", "short", "late", "later"]
+    assert served(Lane("q", {})) == ["urgent", "long", "short", "late", "later"]
     assert served(Lane("q", {}, order=Order.LONGEST_FIRST)) == ["urgent", "late", "later", "long", "short"]
-    assert served(Lane("q", {})) == ["urgent", "short", "long", "late", "later"]
+    assert served(Lane("q", {}, order=Order.FIRST_COME)) == ["urgent", "short", "long", "late", "later"]

@@ -201,7 +201,7 @@ def test_a_queue_that_may_be_sorted_offers_the_better_of_both_places() -> None:
     assert finish() == 180.0
     assert finish(orderable=True) == 160.0
     assert finish(orderable=True, order=Order.LONGEST_FIRST) == 160.0
-    late = {"order": Order.LONGEST_FIRST, "sorted_s": 10.0}
+    late = {"waiting": tuple(msgspec.structs.replace(one, rank=5) for one in short)}
     assert finish(**late) == 180.0, "it came after the queue was put in order"
     assert finish(orderable=True, **late) == 160.0, "but the queue may be sorted again"
 

@@ -63,16 +63,17 @@ def test_the_order_of_the_input_does_not_matter() -> None:
     assert plan(jobs, seen) == plan(tuple(reversed(jobs)), seen)  # type: ignore[arg-type]
 
 
-def one_lane(runs: tuple[float, ...], *, orderable: bool, order: Order = Order.FIRST_COME) -> Situation:
+def one_lane(runs: tuple[float, ...], *, orderable: bool, ranks: tuple[int, ...] = ()) -> Situation:
     """Two slots and nothing that could move."""
-    waiting = tuple(Waiting(f"w{n}", {"slot": 1000}, run, float(n)) for n, run in enumerate(runs))
-    lane = Lane("gpu", {"slot": 2000}, (), waiting, order=order, orderable=orderable)
+    given = (*ranks, *(0,) * len(runs))
+    jobs = [Waiting(f"w{n}", {"slot": 1000}, run, float(n), rank=given[n]) for n, run in enumerate(runs)]
+    lane = Lane("gpu", {"slot": 2000}, (), tuple(sorted(jobs, key=Order.AS_IT_STANDS.rank)), orderable=orderable)
     return Situation(10.0, {"gpu": lane}, {"gpu": Figures("gpu", {"slot": 2000})})
 
 
 def test_the_longest_go_first_where_that_ends_the_backlog_sooner() -> None:
     made = plan((), one_lane((5.0, 5.0, 20.0), orderable=True))
-    assert made.orders == {"gpu": Order.LONGEST_FIRST}
+    assert made.orders == {"gpu": ("w2",)}, "after it first come, which needs no place"
     assert made.because == "the backlog ends in 20 s instead of 25 s"
 
 
@@ -83,19 +84,35 @@ def test_the_order_stays_where_it_gains_nothing_or_is_not_ours() -> None:
 
 
 def test_a_queue_comes_back_to_first_come_when_the_other_order_gains_nothing_any_more() -> None:
-    seen = one_lane((5.0, 5.0, 5.0), orderable=True, order=Order.LONGEST_FIRST)
-    assert plan((), seen).orders == {"gpu": Order.FIRST_COME}
+    seen = one_lane((5.0, 5.0, 5.0), orderable=True, ranks=(1, 2, 3))
+    assert plan((), seen).orders == {"gpu": ()}
 
 
 def test_a_queue_in_order_is_sorted_again_only_for_who_came_later() -> None:
-    seen = one_lane((5.0, 5.0, 20.0), orderable=True, order=Order.LONGEST_FIRST)
+    sorted_before = one_lane((20.0, 5.0, 5.0), orderable=True, ranks=(9, 8, 7))
+    assert plan((), sorted_before).orders == {}
+    came_later = one_lane((5.0, 5.0, 20.0), orderable=True, ranks=(9, 8))
+    assert plan((), came_later).orders == {"gpu": ("w2",)}
 
-    def orders(sorted_s: float) -> dict[str, Order]:
-        lane = replace(seen.lanes["gpu"], sorted_s=sorted_s)
+
+def test_slots_are_levelled_where_the_longest_first_would_give_one_of_them_a_job_too_many() -> None:
+    """3 + 3 and 2 + 2 + 2 end at 6; the longest first gives 3 + 2 + 2."""
+    made = plan((), one_lane((2.0, 2.0, 3.0, 2.0, 3.0), orderable=True))
+    assert made.orders == {"gpu": ("w2", "w0", "w1", "w4")}
+    assert made.because == "the backlog ends in 6 s instead of 7 s"
+
+
+def test_of_an_order_that_would_be_regretted_as_much_is_taken_as_would_not() -> None:
+    """First come the two slots are free after 41 and 51 s, levelled both after 46: too late for who comes next."""
+    seen = one_lane((14.0, 13.0, 20.0, 12.0, 15.0, 18.0), orderable=True)
+
+    def orders(*free_s: float) -> dict[str, tuple[str, ...]]:
+        lane = replace(seen.lanes["gpu"], stayed=Stayed(free_s, 10.0))
         return dict(plan((), replace(seen, lanes={"gpu": lane})).orders)
 
-    assert orders(sorted_s=2.0) == {}, "the last one came at 2 s"
-    assert orders(sorted_s=1.5) == {"gpu": Order.LONGEST_FIRST}
+    assert orders(56.0, 56.0) == {"gpu": ("w2", "w5", "w4")}, "the rest as they came"
+    assert orders(51.0, 61.0) == {"gpu": ("w2",)}
+    assert orders(49.0, 63.0) == {}
 
 
 def test_a_guest_moves_only_where_those_who_name_the_queue_keep_their_time() -> None:
@@ -123,7 +140,7 @@ def test_one_queue_that_falls_behind_is_enough_to_keep_the_order() -> None:
         )
         return Lane(name, {"slot": 2000}, (), waiting, orderable=True, stayed=stayed)
 
-    def orders(second: Stayed) -> dict[str, Order]:
+    def orders(second: Stayed) -> dict[str, tuple[str, ...]]:
         lanes = {"a": lane("a", Stayed((10.0, 25.0), 0.0)), "b": lane("b", second)}
         figures = {name: Figures(name, {"slot": 2000}) for name in lanes}
         return dict(plan((), Situation(0.0, lanes, figures)).orders)

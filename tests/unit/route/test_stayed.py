@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from dure.route.earliest_finish import choose
 from dure.route.reroute import plan
-from dure.route.situation import Figures, Lane, Order, Situation, Waiting
+from dure.route.situation import Figures, Lane, Situation, Waiting
 from dure.route.stayed import Stayed, begun
 from tests.unit.route.situations import light, situation
 
@@ -72,8 +72,8 @@ def queue(stayed: Stayed | None) -> Situation:
 
 def test_the_longest_go_first_only_if_nothing_that_may_come_makes_that_regretted() -> None:
     assert plan((), queue(Stayed((5.0, 25.0), 0.0))).orders == {}
-    assert plan((), queue(Stayed((10.0, 25.0), 0.0))).orders == {"gpu": Order.LONGEST_FIRST}
-    assert plan((), queue(Stayed((9.6, 25.0), 0.0))).orders == {"gpu": Order.LONGEST_FIRST}
+    assert plan((), queue(Stayed((10.0, 25.0), 0.0))).orders == {"gpu": ("w2",)}
+    assert plan((), queue(Stayed((9.6, 25.0), 0.0))).orders == {"gpu": ("w2",)}
 
 
 @pytest.mark.parametrize(("own_s", "index"), [(0.0, 1), (200.0, 0)])

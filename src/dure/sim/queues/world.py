@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from dure.model.units import Instant, Seconds
+from dure.route.ranks import ranks
 from dure.route.reroute import Plan
 from dure.route.situation import (
     Alternative,
@@ -22,7 +23,6 @@ from dure.route.situation import (
     Choice,
     Figures,
     Lane,
-    Order,
     Running,
     Situation,
     Waiting,
@@ -94,6 +94,7 @@ class _Job:
     actual: dict[str, Seconds]
     queue: str = ""
     created_s: Instant = 0.0
+    rank: int = 0
     moves: int = 0
     node: int = -1
     started_s: Instant = -1.0
@@ -112,8 +113,6 @@ class _Queue:
     slowdown: float
     waiting: list[_Job] = field(default_factory=list)
     running: list[_Job] = field(default_factory=list)
-    order: Order = Order.FIRST_COME
-    sorted_s: Instant = 0.0
     stayed: Stayed | None = None
     told: Figures | None = None
 
@@ -122,14 +121,7 @@ class _Queue:
         return Figures(self.name, free, len(self.waiting), len(self.running))
 
     def sort(self) -> None:
-        if self.order is Order.LONGEST_FIRST:
-            self.waiting.sort(key=self._place)
-        else:
-            self.waiting.sort(key=lambda job: job.created_s)
-
-    def _place(self, job: _Job) -> tuple[bool, float, float]:
-        later = job.created_s > self.sorted_s
-        return (later, 0.0 if later else -job.spec.run_s[self.name], job.created_s)
+        self.waiting.sort(key=lambda job: (-job.rank, job.created_s))
 
 
 class World:
@@ -254,10 +246,15 @@ class World:
             queue.waiting.remove(job)
             job.queue = move.to_queue
             job.moves += 1
-            job.created_s = self._now
+            job.created_s, job.rank = self._now, 0
             self._queues[job.queue].waiting.append(job)
-        for name, order in found.orders.items():
-            self._queues[name].order, self._queues[name].sorted_s = order, self._now
+        moved = {move.job for move in found.moves}
+        for lane, order in found.orders.items():
+            standing = {job.spec.name: job for job in self._queues[lane].waiting}
+            given = ranks(order, {name: job.rank for name, job in standing.items()})
+            for name, job in standing.items():
+                # A twin is only made now, under another name, and gets its place by the next plan.
+                job.rank = 0 if name in moved else given.get(name, 0)
         self._admit()
 
     def _situation(self) -> Situation:
@@ -268,7 +265,7 @@ class World:
                 for job in queue.running
             )
             waiting = tuple(
-                Waiting(job.spec.name, {SLOT: WHOLE}, self._believed(queue, job), job.created_s)
+                Waiting(job.spec.name, {SLOT: WHOLE}, self._believed(queue, job), job.created_s, rank=job.rank)
                 for job in queue.waiting
             )
             quiet = len(queue.nodes) if self._laws.aware and queue.slowdown > 1 else 0
@@ -280,10 +277,8 @@ class World:
                 0.0,
                 quiet,
                 queue.slowdown,
-                queue.order,
                 orderable=True,
                 stayed=queue.stayed,
-                sorted_s=queue.sorted_s,
             )
             figures[queue.name] = queue.told or queue.figures()
         return Situation(self._now, lanes, figures)
