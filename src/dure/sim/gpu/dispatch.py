@@ -14,7 +14,7 @@ from numba import njit
 from dure.sim.gpu.state import Gpu
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def assign(g: Gpu) -> None:
     """Give out SMs and set every tenant's rate (1 = alone on the whole device)."""
     tenants = g.tenants.shape[0]
@@ -60,7 +60,7 @@ def assign(g: Gpu) -> None:
         _slow_down(g, running)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def speed(g: Gpu, need: int, grant: int, cap: int) -> float:
     """Rate of a kernel that could fill `need` SMs on `grant` of them."""
     total = g.world[0].sms
@@ -74,12 +74,12 @@ def speed(g: Gpu, need: int, grant: int, cap: int) -> float:
     return rate
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _need(g: Gpu, own: Any) -> int:
     return int(min(g.kernels[own.first + own.kernel].sms, g.world[0].sms))
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _slow_down(g: Gpu, running: int) -> None:
     """Equation 1 between all kernels that hold SMs at this moment."""
     loose = 0
@@ -108,14 +108,14 @@ def _slow_down(g: Gpu, running: int) -> None:
         g.tenants[g.order[at]].rate *= max(factor, 0.05) / (1.0 + drag)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _loose(g: Gpu, k: int) -> bool:
     """It runs on SMs that nobody set apart for it, so its blocks mix with others'."""
     own = g.tenants[k]
     return bool(own.held > 0 and own.cap >= g.world[0].sms and own.claim == 0)
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _before(g: Gpu, a: int, b: int) -> bool:
     if g.tenants[a].rank != g.tenants[b].rank:
         return bool(g.tenants[a].rank < g.tenants[b].rank)

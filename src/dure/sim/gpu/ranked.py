@@ -21,7 +21,7 @@ NOBODY = -1
 """No tenant has room for a kernel."""
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def admit(g: Gpu, k: int) -> None:
     """A request just came in: nothing of it is issued yet."""
     own = g.tenants[k]
@@ -30,7 +30,7 @@ def admit(g: Gpu, k: int) -> None:
     g.world[0].ranked_until = 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def advance(g: Gpu, k: int) -> None:
     """One kernel ended: the next takes its place, with the rank it was issued with, if it was issued."""
     own = g.tenants[k]
@@ -41,14 +41,14 @@ def advance(g: Gpu, k: int) -> None:
         own.ready = g.ahead[k, slot].ready
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def step(g: Gpu, policy: int) -> None:
     """While the host is free, issue the next kernel of the tenant that the policy ranks first."""
     w = g.world[0]
     while w.host_free <= w.t:
         best = NOBODY
         for k in range(g.tenants.shape[0]):
-            if _wants(g, k) and (best == NOBODY or g.places[k] < g.places[best]):
+            if wants(g, k) and (best == NOBODY or g.places[k] < g.places[best]):
                 best = k
         if best == NOBODY:
             return
@@ -60,22 +60,14 @@ def step(g: Gpu, policy: int) -> None:
         _issue(g, best, float(g.places[best]), w.host_free + w.launch)
 
 
-@njit(cache=True)
-def wants(g: Gpu) -> bool:
-    """Somebody has room for one more kernel behind its running one."""
-    found = 0
-    for k in range(g.tenants.shape[0]):
-        found += _wants(g, k)
-    return found > 0
-
-
-@njit(cache=True)
-def _wants(g: Gpu, k: int) -> bool:
+@njit(cache=True, forceinline=True)
+def wants(g: Gpu, k: int) -> bool:
+    """There is room for one more kernel behind its running one."""
     own = g.tenants[k]
     return bool(own.live and own.issued < min(own.kernel + g.ahead.shape[1], own.count))
 
 
-@njit(cache=True)
+@njit(cache=True, forceinline=True)
 def _issue(g: Gpu, k: int, place: float, ready: float) -> None:
     own = g.tenants[k]
     slot = own.issued % g.ahead.shape[1]
