@@ -102,6 +102,33 @@ def test_a_gang_whose_agent_died_after_the_promise_is_bound_to_the_end_by_the_ne
     assert overcommitted(cluster.api) == []
 
 
+def test_a_gang_whose_job_was_made_but_not_noted_is_bound_to_the_end(
+    cluster: Cluster, port: KubeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Job's template may not be changed any more, so whoever comes next must take it as it is."""
+
+    def server_away(*_: object) -> None:
+        raise Temporary("connection lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(port._upkeep, "write_status", server_away)
+        with pytest.raises(Temporary):
+            port.apply(desired(training("t", gang=4)))
+    until(lambda: len(port.fetch_state().pods) == 4, "four pods")
+    pods = sorted(port.fetch_state().pods, key=lambda pod: pod.index)
+    node = next(node for node in port.fetch_state().nodes if node.name == "big-0")
+    seats = [Bind(pod.name, pod.uid, node.name, whole(dev.id)) for pod, dev in zip(pods, node.devices, strict=True)]
+    with monkeypatch.context() as patched:
+        patched.setattr(port, "bind_pod", server_away)
+        port.bind(seats)
+    assert bound_pods(cluster.api) == []
+    port.tend()
+    port.tend()
+    assert len(bound_pods(cluster.api)) == 4
+    (placement,) = port.placements.objects().values()
+    assert placement.status["applied"] == 1
+
+
 def test_a_bind_whose_answer_was_lost_is_not_given_to_anybody_else(
     cluster: Cluster, port: KubeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

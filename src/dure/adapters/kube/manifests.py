@@ -87,6 +87,7 @@ def job(desired: Desired, owner: Json, asked: Ask) -> Json:
             "name": job_name(desired),
             "namespace": names.namespace_of(desired.spec.tenant),
             "labels": labels_of(desired),
+            "annotations": {names.ASKED: asked.shape},
             "ownerReferences": [owner],
         },
         "spec": {

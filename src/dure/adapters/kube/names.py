@@ -16,6 +16,8 @@ POOL = f"{GROUP}/pool"
 CLASS = f"{GROUP}/class"
 # What one pod asks for, as JSON of `model.Pod`; on pods that Dure makes.
 POD = f"{GROUP}/pod"
+# What the pods of a Job ask of their nodes (`manifests.Ask.shape`); on Jobs.
+ASKED = f"{GROUP}/asked"
 # What a bound pod holds, as JSON of its slices; written by the Binding itself.
 SLICE = f"{GROUP}/slice"
 # Which agent, in which term of office, bound or evicted it; compared with the Lease by the API server.

@@ -132,11 +132,17 @@ class Upkeep:
             self._delete_jobs(desired, up_to=generation - 1)
             if self._older_pods(desired):
                 return
-            asked = self.ask(desired)
-            body = manifests.job(desired, self._owner(placement), asked)
-            path = f"/apis/batch/v1/namespaces/{placement.metadata.namespace}/jobs/{manifests.job_name(desired)}"
-            cluster.jobs.note(cluster.api.apply(path, body, KubeJob))
-            self.write_status(placement, {**_FRESH, "applied": generation, "asked": asked.shape})
+            namespace, name = placement.metadata.namespace, manifests.job_name(desired)
+            job = cluster.jobs.get(f"{namespace}/{name}")
+            if job is None:
+                body = manifests.job(desired, self._owner(placement), self.ask(desired))
+                job = cluster.api.apply(f"/apis/batch/v1/namespaces/{namespace}/jobs/{name}", body, KubeJob)
+                cluster.jobs.note(job)
+            # Who was killed before this line finds the Job made, whose template nobody may change, perhaps with pods
+            # that have seats.
+            fresh = {key: value for key, value in _FRESH.items() if key != "reserved" or not reserved_of(placement)}
+            asked = job.metadata.annotations.get(names.ASKED, "")
+            self.write_status(placement, {**fresh, "applied": generation, "asked": asked})
 
     def _remake(self, placement: KubePlacement, desired: Desired) -> None:
         """The same generation anew, with pods that ask for what the nodes now offer. None of the old ones was bound,
