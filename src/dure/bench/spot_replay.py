@@ -7,15 +7,16 @@ of what was done, as with a checkpoint at every tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dure.model.units import HOUR_S, Seconds
+from dure.model.units import DAY_S, HOUR_S, Seconds
 from dure.place.spot import Rent, Seen, SpotView
+from dure.place.spot_days import days_of
 
 Bools = npt.NDArray[np.bool_]
 # How much of a zone's past is known when a job starts, at most.
@@ -60,7 +61,12 @@ class Zones:
 
     def __init__(self, up: Bools, gap_s: Seconds, past: Bools) -> None:
         self.up, self.gap_s = up, gap_s
-        self.seen = [_history(zone, gap_s) for zone in past]
+        histories = [_history(zone, gap_s) for zone in past]
+        self.seen = [seen for seen, _ in histories]
+        # Of all zones together: a single one has too few losses in a day to tell days apart.
+        by_day = zip(*(days for _, days in histories), strict=True)
+        self._days = days_of([(sum(one[0] for one in day), sum(one[1] for one in day)) for day in by_day])
+        self._lost, self._aged = _gathered(self.seen)
         everywhere = np.asarray(past.any(axis=0))
         losses = (past[:, :-1] & ~past[:, 1:]).sum() if past.shape[1] > 1 else 0
         covered = (past[:, :-1] & ~past[:, 1:] & everywhere[1:]).sum() if losses else 0
@@ -98,7 +104,13 @@ class Zones:
             returns=back,
             elsewhere=self._covered / self._losses,
             age_h=home.age_h if at >= 0 else age_h,
+            days=self._days.today(*self._since()),
         )
+
+    def _since(self) -> tuple[float, float]:
+        """Losses and age gathered since the job began."""
+        losses, aged = _gathered(self.seen)
+        return losses - self._lost, aged - self._aged
 
 
 def _faded(zone: Seen, age_h: float) -> float:
@@ -135,9 +147,17 @@ def replay(job: Job, zones: Zones, rule: Rule) -> Outcome:
         cost, now_s, tick = cost + rate * gap_s, now_s + gap_s, tick + 1
 
 
-def _history(past: Bools, gap_s: Seconds) -> Seen:
-    """The prior and what the zone's last week says."""
-    seen, looks = Seen(), past.tolist()
-    for was_up, is_up in pairwise(looks):
+def _gathered(zones: Sequence[Seen]) -> tuple[float, float]:
+    return sum(zone.losses for zone in zones), sum(zone.up for zone in zones)
+
+
+def _history(past: Bools, gap_s: Seconds) -> tuple[Seen, list[tuple[float, float]]]:
+    """The prior and what the zone's last week says; of each whole day the losses and the age gathered."""
+    seen, days, before = Seen(), [], Seen()
+    a_day = round(DAY_S / gap_s)
+    for tick, (was_up, is_up) in enumerate(pairwise(past.tolist()), 1):
         seen = seen.after(was_up, is_up, gap_s)
-    return seen
+        if tick % a_day == 0:
+            days.append((seen.losses - before.losses, seen.up - before.up))
+            before = seen
+    return seen, days

@@ -130,8 +130,7 @@ def learned(situation: Situation, ended: Sequence[Past]) -> Learned:
         for one in situation.running
         if one.ends
     ]
-    everybody: list[Going | Coming] = [*situation.running, *situation.waiting]
-    groups = [one.group for one in everybody]
+    groups = [*(one.group for one in situation.running), *(one.group for one in situation.waiting)]
     return Learned(trust, life_tables(groups, [trust.held_against(one) for one in ended], going))
 
 

@@ -12,11 +12,24 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 
 import msgspec
 
 from dure.model.units import HOUR_S, Seconds
-from dure.place.spot_value import DOWN, IDLE, ON_DEMAND, SPOT, UP, Market, age_class, best_actions
+from dure.place.spot_value import (
+    DOWN,
+    HOPELESS,
+    IDLE,
+    ON_DEMAND,
+    SPOT,
+    UP,
+    Market,
+    age_class,
+    best_actions,
+    costs,
+    worth,
+)
 
 # What was learned is rounded to steps of a sixth of an e-fold: equal questions share a table; no estimate is better.
 _STEPS_PER_E = 6.0
@@ -37,7 +50,8 @@ class Seen(msgspec.Struct, frozen=True):
 
     A spell that lasts from age `a` to `b` gathers `ln((b + grain) / (a + grain))`: from one hour to two about as much
     as from four to eight, since what has lasted tends to last (`spot_value`). The defaults are the prior: one loss
-    and one return in an e-fold of age. `age_h` is for how long it has been as it is now.
+    and one return in an e-fold of age. `age_h` is for how long it has been as it is now. `days` says how likely it is
+    that today spells up end so many times as readily (`spot_days`).
     """
 
     up: float = 1.0
@@ -47,6 +61,7 @@ class Seen(msgspec.Struct, frozen=True):
     elsewhere: float = 0.0
     age_h: float = 0.0
     grain_h: float = 1.0
+    days: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
 
     @property
     def lost(self) -> float:
@@ -117,14 +132,29 @@ def choose(view: SpotView, seen: Seen) -> Rent:
     # Slack is what is spent, so it is what is rounded; rounding time and work apart would cost two ticks of it.
     left = work + max(0, int((view.left_s - todo_s) // tick_s))
     grain = seen.grain_h * HOUR_S / tick_s
-    market = Market(_stepped(seen.lost), _stepped(seen.back), view.price, _rounded_down(seen.elsewhere), grain)
-    # A table serves all smaller questions: round its size up so that few are made.
-    actions = best_actions(_roomy(left), _roomy(work), market)
-    age = age_class(seen.age_h * HOUR_S / tick_s)
-    wish = Rent(int(actions[left, work, UP if view.up else DOWN, age, view.running]))
+    back, elsewhere = _stepped(seen.back), _rounded_down(seen.elsewhere)
+    markets = [
+        (share, Market(_stepped(seen.lost * worse), back, view.price, elsewhere, grain)) for share, worse in seen.days
+    ]
+    cell = UP if view.up else DOWN, age_class(seen.age_h * HOUR_S / tick_s), int(view.running)
+    wish = _best(left, work, cell, markets)
     if wish is Rent.SPOT and (not view.up or (view.running is not Rent.SPOT and not may_launch_spot(view))):
         return Rent.ON_DEMAND
     return wish
+
+
+def _best(left: int, work: int, cell: tuple[int, int, int], markets: Sequence[tuple[float, Market]]) -> Rent:
+    """The action that costs least over all that the market may be, each with its share."""
+    # A table serves all smaller questions: round its size up so that few are made.
+    ticks, most = _roomy(left), _roomy(work)
+    if len(markets) == 1:
+        return Rent(int(best_actions(ticks, most, markets[0][1])[left, work, *cell]))
+    total = [0.0, 0.0, 0.0]
+    for share, market in markets:
+        found = costs(worth(ticks, most, market)[left - 1], work, *cell, market)
+        total = [sum_ + share * cost for sum_, cost in zip(total, found, strict=True)]
+    # Where nothing reaches the deadline any more, on-demand is late by the least.
+    return Rent(total.index(min(total))) if min(total) < HOPELESS else Rent.ON_DEMAND
 
 
 def _stepped(k: float) -> float:

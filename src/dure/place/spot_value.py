@@ -22,6 +22,8 @@ Actions = npt.NDArray[np.int8]
 IDLE, SPOT, ON_DEMAND = 0, 1, 2
 DOWN, UP = 0, 1
 _NEVER = 1e12
+# Above this the deadline is hardly reached any more.
+HOPELESS = _NEVER / 2
 # What waiting a tick costs: next to nothing, so that of two ways of one price the one that gets on is taken.
 _WAIT = 1e-6
 # The first tick of each class of ages, and how many ticks it is wide; the last is open.
@@ -62,6 +64,33 @@ def best_actions(ticks: int, work: int, market: Market) -> Actions:
     for left in range(1, ticks + 1):
         values, actions[left] = _earlier(values, market)
     return actions
+
+
+@lru_cache(maxsize=48)
+def worth(ticks: int, work: int, market: Market) -> Floats:
+    """`[time left, work left, market, class of its age, running]` -> what is still to be paid."""
+    values = np.full((ticks + 1, work + 1, 2, len(_BEGINS), 3), _NEVER)
+    values[0, 0] = 0.0
+    for left in range(1, ticks + 1):
+        values[left], _ = _earlier(values[left - 1], market)
+    return values
+
+
+def costs(after: Floats, todo: int, state: int, age: int, running: int, market: Market) -> tuple[float, ...]:
+    """Of each action in one cell, to the end; `after` is `worth` a tick later. The plain twin of `_step`."""
+    ends = float(ending(market.lost if state == UP else market.back, market.grain)[age])
+    older, passing = min(age + 1, len(_BEGINS) - 1), 1.0 / _WIDTHS[age]
+    found = []
+    for action, paid in ((IDLE, _WAIT), (SPOT, market.price), (ON_DEMAND, 1.0)):
+        there = after[todo - 1 if action == running and action != IDLE else todo]
+        own = IDLE if action == SPOT else action
+        stays = passing * there[state, older, action] + (1.0 - passing) * there[state, age, action]
+        turns = there[UP, 0, own]
+        if state == UP:
+            turns = market.elsewhere * turns + (1.0 - market.elsewhere) * there[DOWN, 0, own]
+        cost = float(paid + (1.0 - ends) * stays + ends * turns)
+        found.append(_NEVER if action == SPOT and state == DOWN else min(cost, _NEVER))
+    return tuple(found)
 
 
 def _earlier(after: Floats, market: Market) -> tuple[Floats, Actions]:
@@ -109,4 +138,4 @@ def _step(
                             best, wish = cost, action
                     # Where nothing reaches the deadline any more, on-demand is late by the least.
                     values[todo, state, age, running] = best
-                    actions[todo, state, age, running] = wish if best < _NEVER / 2 else ON_DEMAND
+                    actions[todo, state, age, running] = wish if best < HOPELESS else ON_DEMAND

@@ -169,8 +169,8 @@ def test_whoever_keeps_forecasts_and_outcomes_learns_as_one_who_was_there(
         told.append(Told(asked_s, Spread(asked_s + far_s / 3, middle_s, middle_s + 2 * far_s), asked_s + lasts_s))
     now_s = 12_000.0
     told = [one if (one.came_s or 0.0) <= now_s else one._replace(came_s=None) for one in told]
-    waiting: dict[int, Said] = {}
     there, late = Regimes(), set[int]()
+    waiting: dict[int, Said] = {}
     moments = [(one.asked_s, 0, number) for number, one in enumerate(told)]
     moments += [(one.came_s, 1, number) for number, one in enumerate(told) if one.came_s is not None]
     for at_s, came, number in (*sorted(moments), (now_s, 2, -1)):
