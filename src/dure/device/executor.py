@@ -236,6 +236,7 @@ class Executor:
         self.dispatched += sent
         for member in members:
             self._send(member, tuple((m.tenant, m.parts / self.cores) for m in members if m is not member))
+        self._stage.hold()
 
     def _members(self) -> tuple[Member, ...]:
         heads = {n: request for n, request in self._queues.heads().items() if self._may_run(n)}

@@ -1,4 +1,8 @@
-"""Who runs on a device now and who was stopped in mid-piece for another. State of the executor's thread."""
+"""Who runs on a device now and who was stopped in mid-piece for another. State of the executor's thread.
+
+Whom to stop is decided before a squad is formed, but the processor is taken away only when the others' work is on its
+way (`hold`): until then it would idle.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ class Stage:
         self.running: dict[str, Running] = {}
         self.paused: dict[str, Running] = {}
         self.stopped = 0
+        self._yielding: set[str] = set()
         self._cores = cores
         self._lanes = lanes
         self._pace = pace
@@ -31,11 +36,18 @@ class Stage:
             name = self._pace.yields(waiting, {n: inside[n] for n in self.running})
             if name is None:
                 return
-            self._pause(name)
+            self._yield(name)
 
     def begin(self, name: str, run: Running) -> None:
         self._pace.begin(name)
         self.running[name] = run
+
+    def hold(self) -> None:
+        """Stop the processes of those who yield."""
+        for name in sorted(self._yielding):
+            self._lanes[name].pause()
+        self.stopped += len(self._yielding)
+        self._yielding.clear()
 
     def resume(self, name: str) -> None:
         run = self.running[name] = self.paused.pop(name)
@@ -43,7 +55,10 @@ class Stage:
         run.paused_ms += now - run.since_ms
         run.since_ms = now
         self._pace.begin(name)
-        self._lanes[name].resume()
+        if name in self._yielding:
+            self._yielding.discard(name)
+        else:
+            self._lanes[name].resume()
 
     def forget(self, name: str) -> None:
         """Its process failed what it ran, or ends; a stopped one that goes on must be able to hear of it."""
@@ -51,10 +66,9 @@ class Stage:
             self.resume(name)
         self.running.pop(name, None)
 
-    def _pause(self, name: str) -> None:
+    def _yield(self, name: str) -> None:
         run = self.paused[name] = self.running.pop(name)
-        self._lanes[name].pause()
-        self.stopped += 1
+        self._yielding.add(name)
         now = self._now_ms()
         self._pace.pause(name, run.member.parts, now - run.since_ms)
         run.since_ms = now
