@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dure.device.config import DeviceConfig, TenantConfig
+from dure.model.errors import NotAllowed
 from dure.share.admission import Applicant, Latency, Verdict, admit
 from dure.share.interference import App, Book
 from dure.share.memory import Claim
@@ -114,3 +115,10 @@ class Entry:
             return 1.0
         each = (1.0 - share) / len(others)
         return self._book.speed(App(config.model), share, [(App(other.model), each) for other in others])
+
+
+def turned_away(tenant: str, why: str) -> NotAllowed:
+    return NotAllowed(
+        f"tenant '{tenant}' was not let in: {why}",
+        remedy="Change its promise or its model in the device file, and start the daemon again.",
+    )

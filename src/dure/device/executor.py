@@ -20,14 +20,16 @@ import msgspec
 
 from dure.device.config import DeviceConfig, TenantConfig, known_policies
 from dure.device.ears import Ears
-from dure.device.entry import Entry, Scaling
+from dure.device.entry import Entry, Scaling, turned_away
 from dure.device.lane import START_MS, Lane, Lost
 from dure.device.pace import Pace
 from dure.device.post import Letter, Post
+from dure.device.queues import Queues
 from dure.device.record import Record, Span, SquadRun
 from dure.device.request import Request, Running
+from dure.device.stage import Stage
 from dure.device.tuning import Spoken, Tuner
-from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Temporary
+from dure.model.errors import Conflict, DureError, InvalidInput, Temporary
 from dure.share.interference import App
 from dure.share.promise import Answered
 from dure.share.squad import Member, SquadSettings, Waiting, form
@@ -58,18 +60,12 @@ class Executor:
         self.record = Record()
         self.overhead_ms = 0.0
         self.dispatched = 0
-        self.stopped = 0
-        """How often somebody was stopped in mid-piece for another."""
         self._mode: Mode = mode
         self._policies = known_policies()
         self._started = time.perf_counter()
         self._lock = threading.Lock()
-        self._queues: dict[str, deque[Request]] = {t.name: deque() for t in config.tenants}
-        self._running: dict[str, Running] = {}
-        self._paused: dict[str, Running] = {}
-        self._numbers = 0
+        self._queues = Queues(t.name for t in config.tenants)
         self._squads = 0
-        self._turn = 0
         self.tuner = Tuner(config, self.record, spoken)
         self._entry = Entry(config, self.tuner.book)
         self._pace = Pace(self.cores)
@@ -79,6 +75,7 @@ class Executor:
         self._ears = Ears()
         self._post = Post()
         self._lanes = {t.name: Lane(t, self.cores, self._ears, processors) for t in config.tenants}
+        self._stage = Stage(self.cores, self._lanes, self._pace, self.now_ms)
         self._loading = {t.name: self.now_ms() for t in config.tenants}
         self._orders: deque[Callable[[], None]] = deque()
         self._awaited: dict[str, Future[None]] = {}
@@ -92,18 +89,9 @@ class Executor:
 
     def submit(self, tenant: str, inputs: Mapping[str, Any]) -> Future[dict[str, Any]]:
         """Queue a request; its future holds the outputs, or `Temporary` if the tenant's process failed it."""
-        if tenant not in self._queues:
-            raise NotFound(
-                f"no tenant '{tenant}' on this device", remedy=f"Tenants: {', '.join(sorted(self._queues))}."
-            )
-        with self._lock:
-            if self._stopping:
-                raise Temporary("the device is shutting down")
-            if tenant in self._entry.refused:
-                raise _turned_away(tenant, self._entry.refused[tenant])
-            self._numbers += 1
-            request = Request(self._numbers, inputs, self.now_ms())
-            self._queues[tenant].append(request)
+        if tenant in self._entry.refused:
+            raise turned_away(tenant, self._entry.refused[tenant])
+        request = self._queues.add(tenant, inputs, self.now_ms())
         self._ears.ring()
         return request.future
 
@@ -148,9 +136,13 @@ class Executor:
         """The tenant's process, for tools that watch it."""
         return self._lanes[tenant].process_id
 
+    @property
+    def stopped(self) -> int:
+        """How often somebody was stopped in mid-piece for another."""
+        return self._stage.stopped
+
     def waiting(self) -> dict[str, int]:
-        with self._lock:
-            return {name: len(queue) for name, queue in sorted(self._queues.items())}
+        return self._queues.inside()
 
     def close(self) -> None:
         """Stop; requests still waiting fail with `Temporary`."""
@@ -161,9 +153,8 @@ class Executor:
         for lane in self._lanes.values():
             lane.stop()
         self._send_letters(math.inf)
-        for queue in self._queues.values():
-            for request in queue:
-                _fail(request, "the device was shut down")
+        for request in self._queues.close():
+            request.fail("the device was shut down")
 
     def _loop(self) -> None:
         while True:
@@ -199,15 +190,15 @@ class Executor:
         self._lanes[tenant.name] = Lane(tenant, self.cores, self._ears, self._processors)
         self._loading[tenant.name] = self.now_ms()
         self._change((*self.config.tenants, tenant))
-        with self._lock:
-            self._queues[tenant.name] = deque()
+        self._queues.come(tenant.name)
 
     def _let_go(self, name: str, done: Future[None]) -> None:
         if name in self._lanes:
-            self._forget_run(name)
-            self._fail_all(name, Temporary(f"tenant '{name}' has left the device"))
-            with self._lock:
-                del self._queues[name]
+            self._stage.forget(name)
+            left = Temporary(f"tenant '{name}' has left the device")
+            self._fail_all(name, left)
+            for late in self._queues.go(name):
+                late.fail(left)
             self._change(tuple(one for one in self.config.tenants if one.name != name))
             self._lanes.pop(name).retire()
             self._entry.go(name)
@@ -245,21 +236,22 @@ class Executor:
         self.dispatched += sent
         for member in members:
             self._send(member, tuple((m.tenant, m.parts / self.cores) for m in members if m is not member))
+        self._stage.hold()
 
     def _members(self) -> tuple[Member, ...]:
-        with self._lock:
-            heads = {n: q[0] for n, q in self._queues.items() if q and self._may_run(n)}
-            inside = {n: len(q) for n, q in self._queues.items() if q}
+        heads = {n: request for n, request in self._queues.heads().items() if self._may_run(n)}
         if not heads:
             return ()
         if self._mode != "squads":
             return self._naive(heads)
-        self._make_room({n: inside[n] for n in heads}, inside)
-        chosen = self._pace.first({n: inside[n] for n in heads}, self._free())
-        for name in sorted(chosen & self._paused.keys()):
-            self._resume(name)
-        free = self._free()
-        chosen -= self._running.keys()
+        inside = self._queues.inside()
+        waits = {n: inside[n] for n in heads}
+        self._stage.make_room(waits, inside)
+        chosen = self._pace.first(waits, self._stage.free())
+        for name in sorted(chosen & self._stage.paused.keys()):
+            self._stage.resume(name)
+        free = self._stage.free()
+        chosen -= self._stage.running.keys()
         if free <= 0 or not chosen:
             return ()
         waiting = [self._waiting(name, heads[name]) for name in sorted(chosen)]
@@ -272,42 +264,8 @@ class Executor:
         self.record.add_squad(SquadRun(self._squads, self.now_ms(), policy, members, squad.predicted_ms))
         return squad.members
 
-    def _free(self) -> int:
-        return self.cores - sum(r.member.parts for r in self._running.values())
-
-    def _make_room(self, heads: dict[str, int], inside: dict[str, int]) -> None:
-        """Stop whoever is at work on a backlog while somebody with less inside, and time left, waits for a thread."""
-        while self._free() <= 0:
-            name = self._pace.yields(heads, {n: inside[n] for n in self._running})
-            if name is None:
-                return
-            self._pause(name)
-
-    def _pause(self, name: str) -> None:
-        run = self._running.pop(name)
-        self._paused[name] = run
-        self._lanes[name].pause()
-        self.stopped += 1
-        now = self.now_ms()
-        self._pace.pause(name, run.member.parts, now - run.since_ms)
-        run.since_ms = now
-
-    def _resume(self, name: str) -> None:
-        run = self._running[name] = self._paused.pop(name)
-        now = self.now_ms()
-        run.paused_ms += now - run.since_ms
-        run.since_ms = now
-        self._pace.begin(name)
-        self._lanes[name].resume()
-
-    def _forget_run(self, name: str) -> None:
-        """Its process failed what it ran, or ends; a stopped one that goes on must be able to hear of it."""
-        if name in self._paused:
-            self._resume(name)
-        self._running.pop(name, None)
-
     def _naive(self, heads: dict[str, Request]) -> tuple[Member, ...]:
-        if self._mode == "turns" and self._running:
+        if self._mode == "turns" and self._stage.running:
             return ()
         names = sorted(heads, key=lambda n: heads[n].at_ms)[: 1 if self._mode == "turns" else None]
         self._squads += 1
@@ -315,7 +273,7 @@ class Executor:
 
     def _may_run(self, name: str) -> bool:
         loaded = bool(self._lanes[name].segments_ms) and name in self._entry.verdicts
-        return loaded and name not in self._running and self._pace.wait_ms(name, self.now_ms()) <= 0.0
+        return loaded and name not in self._stage.running and self._pace.wait_ms(name, self.now_ms()) <= 0.0
 
     def _waiting(self, name: str, request: Request) -> Waiting:
         segments = self.tuner.predicted(name, self._lanes[name].segments_ms)[request.next :]
@@ -335,14 +293,13 @@ class Executor:
         )
 
     def _send(self, member: Member, fellows: tuple[tuple[str, float], ...]) -> None:
-        with self._lock:
-            request = self._queues[member.tenant][0]
+        request = self._queues.head(member.tenant)
         last = request.next + member.segments
         known = {name for name, _ in fellows}
-        others = ((n, r.member.parts / self.cores) for n, r in self._running.items() if n not in known)
+        others = ((n, r.member.parts / self.cores) for n, r in self._stage.running.items() if n not in known)
         neighbours = (*fellows, *others)
-        self._pace.begin(member.tenant)
-        self._running[member.tenant] = Running(member, self._squads, self.now_ms(), request.next, neighbours)
+        run = Running(member, self._squads, self.now_ms(), request.next, neighbours)
+        self._stage.begin(member.tenant, run)
         message = ("run", request.number, request.inputs, request.next, last, member.parts)
         request.inputs = None
         lost = self._lanes[member.tenant].send(message)
@@ -353,19 +310,19 @@ class Executor:
         if self._lanes[name].retired:
             # What another one said just now has ended it.
             return
-        if name in self._paused:
+        if name in self._stage.paused:
             # It had ended before it was stopped.
-            self._resume(name)
+            self._stage.resume(name)
         message = self._lanes[name].receive()
         if isinstance(message, Lost):
             self._lose(name, message.why)
         elif message[0] == "done":
             self._done(name, message)
         elif message[0] == "failed":
-            self._forget_run(name)
+            self._stage.forget(name)
             self._fail_head(name, Temporary(message[2], remedy="The tenant's process goes on; try again."))
         elif message[0] == "refused":
-            self._forget_run(name)
+            self._stage.forget(name)
             self._refuse_head(name, InvalidInput(message[2], where=f"tenant {name}"))
         elif message[0] == "broken":
             self._broken(name, message[1])
@@ -387,19 +344,18 @@ class Executor:
         before = set(self._entry.verdicts)
         for away in self._entry.measured(name, scaling):
             self._lanes[away].retire()
-            self._fail_all(away, _turned_away(away, self._entry.refused[away]))
-            self._answer_awaited(away, _turned_away(away, self._entry.refused[away]))
+            self._fail_all(away, turned_away(away, self._entry.refused[away]))
+            self._answer_awaited(away, turned_away(away, self._entry.refused[away]))
         for judged in self._entry.verdicts.keys() - before:
             self._answer_awaited(judged)
 
     def _done(self, name: str, message: tuple[Any, ...]) -> None:
         _, _, last, spent_ms, outputs, waited_ms, ran_ms = message
-        run = self._running.pop(name)
+        run = self._stage.running.pop(name)
         now = self.now_ms()
         # One that was told to stop while it waited for its processor did both at once; it used what it ran at least.
         used_ms = max(ran_ms, spent_ms - waited_ms - run.paused_ms)
-        with self._lock:
-            request = self._queues[name][0]
+        request = self._queues.head(name)
         share = run.member.parts / self.cores
         self.record.add_span(
             Span(name, request.number, run.first, last, run.start_ms, now, share, run.squad, used_ms)
@@ -410,17 +366,14 @@ class Executor:
         request.next = last
         if outputs is None:
             return
-        with self._lock:
-            self._queues[name].popleft()
-            left = len(self._queues[name])
+        self._queues.take(name)
+        left = self._queues.count(name)
         letter = Letter(name, request, outputs, now)
         if not (self._pace.shares(name) and self._post.holds(letter, left)):
             self._hand_out(letter)
 
     def _send_letters(self, now_ms: float) -> None:
-        with self._lock:
-            inside = {name for name, queue in self._queues.items() if queue}
-        for letter in self._post.due(now_ms, inside):
+        for letter in self._post.due(now_ms, self._queues.heads()):
             self._hand_out(letter)
 
     def _hand_out(self, letter: Letter) -> None:
@@ -430,7 +383,7 @@ class Executor:
 
     def _end_hung(self) -> None:
         now = self.now_ms()
-        for name, run in list(self._running.items()):
+        for name, run in list(self._stage.running.items()):
             limit = self._lanes[name].config.timeout_ms
             if run.ran_ms(now) > limit:
                 self._lose(name, f"no answer for {limit:.0f} ms")
@@ -443,23 +396,22 @@ class Executor:
         if name not in self._entry.verdicts:
             self._broken(name, why)
             return
-        self._forget_run(name)
+        self._stage.forget(name)
         self._fail_head(name, why)
         self._lanes[name].restart()
         self._loading[name] = self.now_ms()
 
     def _fail_head(self, name: str, why: str | DureError) -> None:
-        with self._lock:
-            request = self._queues[name].popleft() if self._queues[name] else None
+        request = self._queues.take(name)
         if request is not None:
             self.record.add_answer(name, Answered(self.now_ms(), self.now_ms() - request.at_ms, ok=False))
-            _fail(request, why)
+            request.fail(why)
 
     def _refuse_head(self, name: str, why: InvalidInput) -> None:
         """The caller's mistake: it does not count against the tenant's promise."""
-        with self._lock:
-            request = self._queues[name].popleft()
-        _fail(request, why)
+        request = self._queues.take(name)
+        if request is not None:
+            request.fail(why)
 
     def _fail_all(self, name: str, why: DureError) -> None:
         self._loading.pop(name, None)
@@ -467,23 +419,9 @@ class Executor:
             self._fail_head(name, why)
 
     def _patience_s(self) -> float:
-        limits = [self._lanes[n].config.timeout_ms for n in self._running]
+        limits = [self._lanes[n].config.timeout_ms for n in self._stage.running]
         now = self.now_ms()
-        with self._lock:
-            held_up = [n for n, queue in self._queues.items() if queue and n not in self._running]
+        held_up = [n for n in self._queues.heads() if n not in self._stage.running]
         waits = [wait for n in held_up if (wait := self._pace.wait_ms(n, now)) > 0.0]
         letter_ms = self._post.wait_ms(now)
         return min([*limits, *waits, 1000.0 if letter_ms is None else letter_ms, 1000.0]) / 1000.0
-
-
-def _fail(request: Request, why: str | DureError) -> None:
-    if not request.future.done():
-        again = "The tenant's process was started again; try again."
-        request.future.set_exception(why if isinstance(why, DureError) else Temporary(why, remedy=again))
-
-
-def _turned_away(tenant: str, why: str) -> NotAllowed:
-    return NotAllowed(
-        f"tenant '{tenant}' was not let in: {why}",
-        remedy="Change its promise or its model in the device file, and start the daemon again.",
-    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from dure.model.errors import DureError, Temporary
 from dure.share.squad import Member
 
 
@@ -18,6 +19,12 @@ class Request:
         self.at_ms = at_ms
         self.next = 0
         self.future: Future[dict[str, Any]] = Future()
+
+    def fail(self, why: str | DureError) -> None:
+        """A text is what happened to the tenant's process."""
+        if not self.future.done():
+            again = "The tenant's process was started again; try again."
+            self.future.set_exception(why if isinstance(why, DureError) else Temporary(why, remedy=again))
 
 
 class Running:

@@ -1,0 +1,74 @@
+"""Who runs on a device now and who was stopped in mid-piece for another. State of the executor's thread.
+
+Whom to stop is decided before a squad is formed, but the processor is taken away only when the others' work is on its
+way (`hold`): until then it would idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dure.device.lane import Lane
+from dure.device.pace import Pace
+from dure.device.request import Running
+
+
+class Stage:
+    """`stopped` counts how often somebody was stopped."""
+
+    def __init__(self, cores: int, lanes: Mapping[str, Lane], pace: Pace, now_ms: Callable[[], float]) -> None:
+        self.running: dict[str, Running] = {}
+        self.paused: dict[str, Running] = {}
+        self.stopped = 0
+        self._yielding: set[str] = set()
+        self._cores = cores
+        self._lanes = lanes
+        self._pace = pace
+        self._now_ms = now_ms
+
+    def free(self) -> int:
+        """Threads that nobody holds."""
+        return self._cores - sum(run.member.parts for run in self.running.values())
+
+    def make_room(self, waiting: Mapping[str, int], inside: Mapping[str, int]) -> None:
+        """Stop whoever is at work on a backlog while somebody with less inside, and time left, waits for a thread."""
+        while self.free() <= 0:
+            name = self._pace.yields(waiting, {n: inside[n] for n in self.running})
+            if name is None:
+                return
+            self._yield(name)
+
+    def begin(self, name: str, run: Running) -> None:
+        self._pace.begin(name)
+        self.running[name] = run
+
+    def hold(self) -> None:
+        """Stop the processes of those who yield."""
+        for name in sorted(self._yielding):
+            self._lanes[name].pause()
+        self.stopped += len(self._yielding)
+        self._yielding.clear()
+
+    def resume(self, name: str) -> None:
+        run = self.running[name] = self.paused.pop(name)
+        now = self._now_ms()
+        run.paused_ms += now - run.since_ms
+        run.since_ms = now
+        self._pace.begin(name)
+        if name in self._yielding:
+            self._yielding.discard(name)
+        else:
+            self._lanes[name].resume()
+
+    def forget(self, name: str) -> None:
+        """Its process failed what it ran, or ends; a stopped one that goes on must be able to hear of it."""
+        if name in self.paused:
+            self.resume(name)
+        self.running.pop(name, None)
+
+    def _yield(self, name: str) -> None:
+        run = self.paused[name] = self.running.pop(name)
+        self._yielding.add(name)
+        now = self._now_ms()
+        self._pace.pause(name, run.member.parts, now - run.since_ms)
+        run.since_ms = now
