@@ -29,9 +29,13 @@ class Engines:
     def fetch(self, url: str) -> str:
         if self.silent:
             return ""
-        text = VLLM.replace(" 70.0", f" {self.answered.setdefault(url, 0.0)}").replace(" 10.0", " 0.0")
+        answered = self.answered.setdefault(url, 0.0)
+        counts = {"70.0": answered, "10.0": 0.0, "90000.0": answered * 1000.0, "16000.0": answered * 200.0}
         # Nothing stands in a queue: each is answered at once.
-        return text.replace(" 3.0", " 0.0").replace(" 12.0", " 0.0")
+        text = VLLM
+        for shown_there, now in {**counts, "3.0": 0.0, "12.0": 0.0}.items():
+            text = text.replace(f" {shown_there}\n", f" {now}\n")
+        return text
 
     def pulse(self, name: str, _service: Scaled) -> Pulse | None:
         texts = self.levers.fetch_shown(name, self.fetch)

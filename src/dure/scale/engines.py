@@ -114,8 +114,7 @@ class ReplicaEngine:
             return None
         until = _at(last, pulse, last.at_s + steps * self.settings.step_s)
         self._last = until
-        if look.carries is not None:
-            self.policy.load = look.carries * self.policy.each_s
+        self.policy.carries = look.carries
         wish = self._fed(last, until, steps, look.replicas)
         return Verdict(wish.replicas, Scaling.SERVING, wish.reason, self._told(wish, pulse))
 

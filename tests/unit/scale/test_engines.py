@@ -171,3 +171,14 @@ def test_looks_at_odd_moments_say_the_same_as_looks_at_even_ones() -> None:
         found.append((replicas, engine.policy.forecaster.errors.count))
     assert {replicas for replicas, _ in found} == {5}
     assert max(count for _, count in found) - min(count for _, count in found) <= 2
+
+
+def test_requests_that_become_longer_are_no_more_requests() -> None:
+    """What one replica carries is given in requests: other prompts move demand and what is carried alike."""
+    engine, replicas, asked, prompt = ReplicaEngine(EngineSettings(60.0)), 2, 0, 0
+    for number in range(80):
+        asked, prompt = asked + 135, prompt + 135 * (1000 if number < 40 else 3000)
+        pulse = Pulse(number * 15.0, asked, prompt, asked, asked * 200)
+        verdict = engine.decide(Look(number * 15.0, replicas, replicas, pulse, carries=2.0))
+        replicas = verdict.replicas if verdict is not None else replicas
+    assert replicas == 5
