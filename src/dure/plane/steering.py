@@ -56,7 +56,8 @@ class Steering:
             EngineSettings(
                 boot_s=bursts.horizon_s,
                 scaling=spec.scaling,
-                step_s=bursts.sample_s,
+                # Three in the time that a replica takes: noise is less, and so is what months of looks cost.
+                step_s=max(bursts.sample_s, bursts.horizon_s / 3.0),
                 stale_s=max(bursts.quiet_s, 3.0 * bursts.sample_s),
                 min_replicas=spec.size,
                 max_replicas=max(spec.replicas.max, spec.size),

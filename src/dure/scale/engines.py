@@ -9,6 +9,8 @@ says so. Cost: that of a step of the policy.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from dure.model.pulse import Pulse, Scaling
@@ -107,21 +109,21 @@ class ReplicaEngine:
         if last is None or pulse.asked < last.asked or pulse.answered < last.answered:
             self._last = pulse
             return None
-        steps = round((pulse.at_s - last.at_s) / self.settings.step_s)
+        steps = math.floor((pulse.at_s - last.at_s) / self.settings.step_s + 1e-6)
         if steps < 1:
             return None
-        self._last = pulse
-        if look.carries is not None:
-            self.policy.load = look.carries * self.policy.each_s
-        wish = self._fed(last, pulse, min(steps, LONGEST_GAP), look.replicas)
+        until = _at(last, pulse, last.at_s + steps * self.settings.step_s)
+        self._last = until
+        self.policy.carries = look.carries
+        wish = self._fed(last, until, steps, look.replicas)
         return Verdict(wish.replicas, Scaling.SERVING, wish.reason, self._told(wish, pulse))
 
     def _fed(self, last: Pulse, pulse: Pulse, steps: int, target: int) -> Wish:
-        """What came since the last look, spread evenly over the steps that have passed."""
+        """What came since the last step, spread evenly over the steps that have passed."""
         waiting_tokens = pulse.waiting_tokens
         if waiting_tokens is None:
             waiting_tokens = pulse.waiting * self.policy.context.mean
-        for step in range(1, steps + 1):
+        for step in range(max(1, steps - LONGEST_GAP), steps + 1):
             wish = self.policy.step(
                 Seen(
                     _part(pulse.asked - last.asked, step, steps),
@@ -192,6 +194,25 @@ class ReplicaEngine:
         if until_s <= since_s or look.now_s - until_s > self.settings.stale_s:
             return None
         return (last - first) / (until_s - since_s)
+
+
+def _at(last: Pulse, now: Pulse, at_s: Instant) -> Pulse:
+    """The counters at a moment between two looks, if requests came evenly; what waits is as it is now."""
+    share = (at_s - last.at_s) / (now.at_s - last.at_s)
+    if share >= 1.0:
+        return now
+
+    def between(one: int, other: int) -> int:
+        return one + round((other - one) * share)
+
+    return msgspec.structs.replace(
+        now,
+        at_s=at_s,
+        asked=between(last.asked, now.asked),
+        prompt_tokens=between(last.prompt_tokens, now.prompt_tokens),
+        answered=between(last.answered, now.answered),
+        output_tokens=between(last.output_tokens, now.output_tokens),
+    )
 
 
 def _part(total: int, step: int, steps: int) -> int:

@@ -85,7 +85,7 @@ class ServingPolicy:
     """Keeps the demand series; a pure function of its settings and everything it was shown.
 
     `error` is the standard error, in replicas, of its forecast over `refill_s`, from which a shared pool is sized
-    (`warm`); zero without a pool. `load` begins as the settings say; who measures what a replica carries moves it.
+    (`warm`); zero without a pool. Who measures how many requests per second a replica carries sets `carries`.
     """
 
     def __init__(self, settings: ServingSettings, work: WorkModel, mean_output: float = 200.0) -> None:
@@ -94,7 +94,7 @@ class ServingPolicy:
         self.reserve = None
         if settings.refill_s is not None:
             self.reserve = Forecaster(ForecastSettings(settings.refill_s, settings.step_s))
-        self.load = settings.load
+        self.carries: float | None = None
         self.context = _Slow(1000.0)
         self.output = _Slow(mean_output)
         self.series: list[float] = []
@@ -125,6 +125,11 @@ class ServingPolicy:
         """GPU-seconds of a mean request, as far as is learnt."""
         work = self.work
         return work.prefill_s * self.context.mean + work.decode_s * self.output.mean + work.request_s
+
+    @property
+    def load(self) -> float:
+        """The demand that one replica carries, of the settings or as measured, in requests like those of now."""
+        return self.settings.load if self.carries is None else self.carries * self.each_s
 
     def _steps(self, seconds: float) -> int:
         return max(1, round(seconds / self.settings.step_s))

@@ -155,3 +155,30 @@ def test_what_is_remembered_does_not_grow_without_end() -> None:
     assert len(forecaster.sums) <= 2 * forecaster.longest < steps
     assert len(forecaster.said) <= 4
     assert len(engine.policy.series) == 1
+
+
+def test_looks_at_odd_moments_say_the_same_as_looks_at_even_ones() -> None:
+    """Reports come when they come: demand must not depend on it, and the engine's time must be the clock's."""
+    found = []
+    for gap_s in (15.0, 23.0, 40.0):
+        engine, replicas, at_s = ReplicaEngine(EngineSettings(60.0)), 2, 0.0
+        while at_s < 3600.0:
+            asked = int(at_s * 9.0)
+            look = Look(at_s, replicas, replicas, Pulse(at_s, asked, asked * 1000, asked, asked * 200), carries=2.0)
+            verdict = engine.decide(look)
+            replicas = verdict.replicas if verdict is not None else replicas
+            at_s += gap_s
+        found.append((replicas, engine.policy.forecaster.errors.count))
+    assert {replicas for replicas, _ in found} == {5}
+    assert max(count for _, count in found) - min(count for _, count in found) <= 2
+
+
+def test_requests_that_become_longer_are_no_more_requests() -> None:
+    """What one replica carries is given in requests: other prompts move demand and what is carried alike."""
+    engine, replicas, asked, prompt = ReplicaEngine(EngineSettings(60.0)), 2, 0, 0
+    for number in range(80):
+        asked, prompt = asked + 135, prompt + 135 * (1000 if number < 40 else 3000)
+        pulse = Pulse(number * 15.0, asked, prompt, asked, asked * 200)
+        verdict = engine.decide(Look(number * 15.0, replicas, replicas, pulse, carries=2.0))
+        replicas = verdict.replicas if verdict is not None else replicas
+    assert replicas == 5
