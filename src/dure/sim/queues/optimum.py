@@ -65,18 +65,20 @@ def optimum(mix: Mix, reached_s: Seconds, limit_s: Seconds = 20.0) -> Optimum:
     ends = sorted({end for kind in kinds for at in kind.arrivals for name in slots for end in _after(at, sums[name])})
     ends = [end for end in ends if floor <= end < ceiling]
     lowest = _first(ends, 0, lambda end: _reachable(kinds, slots, sums, end, 0.0, left_s()) is not False)
-    unsure: list[int] = []
+    refuted = [lowest - 1]
 
     def possible(end: int) -> bool:
         answer = _reachable(kinds, slots, sums, end, 1.0, left_s())
-        if answer is None:
-            unsure.append(end)
-        return bool(answer)
+        if answer is False:
+            refuted.append(bisect.bisect_left(ends, end))
+        return answer is True
 
     place = _first(ends, lowest, possible)
     best = ends[place] if place < len(ends) else ceiling
-    lower = [end for end in unsure if end < best]
-    return Optimum(best / _MS if place < len(ends) else reached_s, (min(lower) if lower else best) / _MS)
+    # An end that was not settled in time says nothing of those below it, which are then not tried.
+    unsettled = max(refuted) + 1
+    bound = min(best, ends[unsettled]) if unsettled < len(ends) else best
+    return Optimum(best / _MS if place < len(ends) else reached_s, bound / _MS)
 
 
 def _kinds(mix: Mix) -> list[_Kind]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from dure.bench.route_sim import play as play_named
 from dure.bench.route_sim import published_rows
 from dure.model.errors import InvalidInput, NotFound
 from dure.route import earliest_finish, reroute, static
+from dure.sim.queues import optimum as optimum_module
 from dure.sim.queues.mix import Mix, MixJob, MixQueue, parse
 from dure.sim.queues.mixes import burst, random_mix, uniform
 from dure.sim.queues.optimum import optimum
@@ -93,6 +95,24 @@ def test_the_optimum_equals_that_of_trying_everything() -> None:
         full = random_mix(seed)
         mix = Mix("small", {"gpu": MixQueue(2), "cpu": MixQueue(1)}, full.jobs[:6])
         assert optimum(mix, play(mix, dynamic=False).makespan_s).makespan_s == pytest.approx(_tried(mix), abs=2e-3)
+
+
+def test_an_end_that_was_not_settled_in_time_proves_nothing_about_those_below(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mix = burst()
+    reached, settle = play(mix, dynamic=False).makespan_s, optimum_module._reachable
+    least = optimum(mix, reached).makespan_s
+    asked: list[float] = []
+
+    def first_out_of_time(*args: Any) -> bool | None:
+        asked.append(args[4])
+        return None if args[4] and asked.count(1.0) == 1 else settle(*args)
+
+    monkeypatch.setattr(optimum_module, "_reachable", first_out_of_time)
+    found = optimum(mix, reached)
+    assert found.bound_s <= least <= found.makespan_s
+    assert not found.proven
 
 
 def test_times_that_are_all_different_are_given_up_in_good_time_and_told_as_not_proven() -> None:
