@@ -20,6 +20,7 @@ from dure.gateway.mover import GATE
 from dure.gateway.process import Gateway
 from dure.gateway.recovery import Recovery
 from dure.gateway.settings import Settings
+from dure.gateway.view import RANK_CLASS
 from dure.model.errors import Permanent
 from dure.route import chain
 from dure.route.accepts import LightRule
@@ -37,6 +38,7 @@ from tests.lab.objects import has_condition
 pytestmark = pytest.mark.lab
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
 CREATES_JOBS: Json = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
 TO_OTHER = "[{class: t4, queue: user-gpu-queue}, {class: t4b, queue: user-other-queue, estimate: 3}]"
 TO_CPU = (
@@ -257,6 +259,29 @@ def test_a_move_that_changes_resources_only_is_one_patch(hub: Cluster, gateway: 
     container = found["spec"]["template"]["spec"]["containers"][0]
     assert "nvidia.com/gpu" not in container["resources"]["requests"]
     assert "resources" in [entry.rule for entry in made.journal.of("default", "thin")]
+
+
+def test_a_planned_order_becomes_priorities_that_kueue_takes(
+    hub: Cluster, gateway: tuple[Gateway, httpx.Client]
+) -> None:
+    """Light jobs go to the CPUs, which leaves the GPUs room to serve the others so that they end together."""
+    _, client = gateway
+    slower = TO_LESS.replace("estimate: 60", "estimate: 26").replace("estimate: 3", "estimate: 60")
+
+    def ranked() -> bool:
+        found = hub.api.get(WORKLOADS)["items"]
+        return any(
+            one["spec"]["priority"] == int(name.removeprefix(RANK_CLASS)) > 0
+            for one in found
+            if (name := (one["spec"].get("priorityClassRef") or {}).get("name", "")).startswith(RANK_CLASS)
+        )
+
+    for number in range(15):
+        for kind, run_s, accepts in ((f"heavy-{number % 3}", 30 + 4 * (number % 3), ""), ("light", 26, slower)):
+            made = job(f"{kind}-{number}", run_s=run_s, accepts=accepts, estimate=None if accepts else run_s)
+            made["metadata"]["annotations"]["dure.dev/kind"] = kind
+            assert submit(client, made).status_code == 201
+    until(ranked, "a Workload with the priority of its place")
 
 
 def test_the_chain_moves_by_what_it_weighs(hub: Cluster) -> None:
