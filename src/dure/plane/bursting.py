@@ -210,7 +210,7 @@ class _Watch:
         queued = self._look(status, now_s)
         sampled = _counted(draft) and self._sample(draft, now_s, sight.slowness)
         pool = _pool(reports, home)
-        if sampled or self._carries is None:
+        if self._carries is None or (sampled and self.steering.engine.steers):
             self._carries = self._carried(spec)
         carries = self._carries / (sight.slowness * sight.strictness) if self._carries else None
         verdict = self.steering.decide(spec, status, pulse, carries, now_s)

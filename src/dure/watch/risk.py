@@ -62,6 +62,8 @@ _USUAL_ERRORS = (-0.1, -0.05, 0.0, 0.05, 0.1)
 _FLOOR = 1e-4
 # How far above the highest load that was seen the learnt curve is believed.
 _BELIEVED = 1.25
+# Each halves what is not known of a limit: after so many it is far below what a bin tells apart.
+_HALVINGS = 12
 # How many of the recent days are asked for what this time of day brings.
 _SEASONS = 3
 
@@ -122,7 +124,7 @@ class RiskBook:
         width = self._s.bin_width
         low, seen = float(min(self._bins)), float(max(self._bins))
         most = max(seen + math.log(_BELIEVED) / width, math.log(meant) / width if meant > 0.0 else seen)
-        for _ in range(24):
+        for _ in range(_HALVINGS):
             middle = (low + most) / 2.0
             low, most = (middle, most) if self.late_at(math.exp(middle * width)) <= allowed else (low, middle)
         return math.exp(low * width)
