@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dure.adapters.kube.deployments import WANTED, Deployments
+from dure.adapters.kube.exposition import samples_of
 from dure.adapters.kube.pulse import PulseBook, shown
 from dure.agent.replicas import ReplicaKeeper
-from dure.model.pulse import Pulse, Scaled
+from dure.model.pulse import Pulse
+from dure.scale.scaled import Scaled
 from lab.fixtures import LabFactory
 from lab.rest import Json
 from tests.kube.world import api_of, until
@@ -40,7 +42,7 @@ class Engines:
     def pulse(self, name: str, _service: Scaled) -> Pulse | None:
         texts = self.levers.fetch_shown(name, self.fetch)
         return self.book.add(
-            {uid: one for uid, text in texts.items() if (one := shown(text)) is not None}, self.now_s
+            {uid: one for uid, text in texts.items() if (one := shown(samples_of(text))) is not None}, self.now_s
         )
 
     def turn(self, keeper: ReplicaKeeper, rate: float) -> None:

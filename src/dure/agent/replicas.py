@@ -13,10 +13,11 @@ from typing import Protocol
 import msgspec
 
 from dure.model.errors import DureError
-from dure.model.pulse import Pulse, Scaled, Scaling
+from dure.model.pulse import Pulse, Scaling
 from dure.model.units import Instant, Seconds
 from dure.scale.engines import EngineSettings, Look, ReplicaEngine, Verdict
 from dure.scale.reallocation import Held
+from dure.scale.scaled import Scaled
 
 
 class Levers(Protocol):

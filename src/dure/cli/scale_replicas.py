@@ -12,7 +12,7 @@ import msgspec
 from dure.files.params import FiniteRange
 from dure.files.plain import read_as
 from dure.model.errors import InvalidInput
-from dure.model.pulse import Scaled
+from dure.scale.scaled import Scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +80,7 @@ def read_services(path: Path) -> ServicesFile:
 
 def reader(levers: Deployments) -> Callable[[str, Scaled], Pulse | None]:
     """Reads a service's pulse from the front before it, else from its pods."""
+    from dure.adapters.kube.exposition import samples_of
     from dure.adapters.kube.pulse import PulseBook, shown
     from dure.adapters.kube.reading import fetch_or_nothing
     from dure.front.pulse import pulse_of
@@ -90,7 +91,7 @@ def reader(levers: Deployments) -> Callable[[str, Scaled], Pulse | None]:
         if service.front:
             return pulse_of(fetch_or_nothing(f"{service.front.rstrip('/')}/-/front"), time.time())
         texts = levers.fetch_shown(name, fetch_or_nothing)
-        engines = {uid: found for uid, text in texts.items() if (found := shown(text)) is not None}
+        engines = {uid: found for uid, text in texts.items() if (found := shown(samples_of(text))) is not None}
         book = books.setdefault(name, PulseBook())
         pulse = book.add(engines, time.time())
         book.forget(set(texts))

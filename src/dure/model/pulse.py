@@ -10,7 +10,7 @@ import enum
 
 import msgspec
 
-from dure.model.units import Instant, Seconds
+from dure.model.units import Instant
 
 
 class Scaling(enum.StrEnum):
@@ -37,20 +37,3 @@ class Pulse(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting_tokens: float | None = None
     running: int = 0
     cache: float = 0.0
-
-
-class Scaled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One Deployment: its bounds, how long a replica takes to answer, what it carries, and who decides.
-
-    `carries` is in requests per second, as `dure scale tune` or a load test found it. With `pool` the wish is left to
-    `dure scale pool`. `front` is the address of the `dure front` before it, which knows what waits there as well.
-    """
-
-    min: int = 1
-    max: int = 100
-    boot: Seconds = 150.0
-    carries: float | None = None
-    safety: float = 2.0
-    scaling: Scaling = Scaling.AUTO
-    pool: bool = False
-    front: str = ""

@@ -9,8 +9,9 @@ import pytest
 from dure.agent.replicas import ReplicaKeeper
 from dure.cli.scale_replicas import read_services
 from dure.model.errors import InvalidInput, NotFound
-from dure.model.pulse import Pulse, Scaled, Scaling
+from dure.model.pulse import Pulse, Scaling
 from dure.scale.reallocation import Held
+from dure.scale.scaled import Scaled
 
 
 class Levers:

@@ -1,24 +1,22 @@
 """The pulse of a language-model service from the metrics that its engines show, vLLM's names first.
 
-Called by `reading` for servings of the fleet and by `dure scale replicas` for any Deployment, with the metrics text
-of every pod that answered. Counters of pods that went stay in the sum, and one that falls has begun again, so the
+Called by `reading` for servings of the fleet and by `dure scale replicas` for any Deployment, with what every pod
+that answered shows. Counters of pods that went stay in the sum, and one that falls has begun again, so the
 sum only rises while this process lives; after a restart it begins anew, which who reads it must bear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
-
+from dure.adapters.kube.exposition import QUEUES, Samples, total
 from dure.model.pulse import Pulse
 from dure.model.units import Instant
 
 ANSWERED = ("vllm:request_success", "tgi_request_success", "sglang:num_requests")
 PROMPT = ("vllm:prompt_tokens", "tgi_request_input_length", "sglang:prompt_tokens")
 OUTPUT = ("vllm:generation_tokens", "tgi_request_generated_tokens", "sglang:generation_tokens")
-WAITING = ("vllm:num_requests_waiting", "tgi_queue_size", "sglang:num_queue_reqs")
 RUNNING = ("vllm:num_requests_running", "tgi_batch_current_size", "sglang:num_running_reqs")
 CACHE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage")
 
@@ -34,28 +32,18 @@ class Shown(NamedTuple):
     cache: float
 
 
-def shown(text: str) -> Shown | None:
-    """None where the text is no metrics, or lacks any of what a pulse needs; the cache alone may be missing."""
-    try:
-        families = {family.name: family.samples for family in text_string_to_metric_families(text)}
-    except ValueError:
-        return None
-
-    def total(names: tuple[str, ...]) -> float | None:
-        for name in names:
-            # A counter's own line, or the sum of a histogram.
-            values = [
-                one.value for one in families.get(name, ()) if one.name in (name, f"{name}_total", f"{name}_sum")
-            ]
-            if values:
-                return sum(values)
-        return None
-
-    answered, prompt, output = total(ANSWERED), total(PROMPT), total(OUTPUT)
-    waiting, running = total(WAITING), total(RUNNING)
+def shown(samples: Samples) -> Shown | None:
+    """None where any of what a pulse needs is lacking; the cache alone may be missing."""
+    answered, prompt, output = (total(samples, _counted(names)) for names in (ANSWERED, PROMPT, OUTPUT))
+    waiting, running = total(samples, QUEUES), total(samples, RUNNING)
     if answered is None or prompt is None or output is None or waiting is None or running is None:
         return None
-    return Shown(answered, prompt, output, waiting, running, total(CACHE) or 0.0)
+    return Shown(answered, prompt, output, waiting, running, total(samples, CACHE) or 0.0)
+
+
+def _counted(names: Sequence[str]) -> list[str]:
+    """A counter's own line, with or without its suffix, or the sum of a histogram."""
+    return [f"{name}{suffix}" for name in names for suffix in ("", "_total", "_sum")]
 
 
 class PulseBook:

@@ -18,6 +18,7 @@ import structlog
 
 from dure.adapters.kube import names
 from dure.adapters.kube.cluster import KubeCluster
+from dure.adapters.kube.exposition import Samples, samples_of
 from dure.adapters.kube.objects import KubePlacement, KubePod
 from dure.adapters.kube.progress import desired_of
 from dure.adapters.kube.pulse import PulseBook, shown
@@ -60,8 +61,11 @@ class PodReader:
 
     def turn(self) -> None:
         """Ask every pod that can be asked and write down what is new."""
+        placements = self._cluster.placements.objects().values()
+        here = {str(placement.spec["uid"]) for placement in placements}
+        self._books = {uid: book for uid, book in self._books.items() if uid in here}
         with ThreadPoolExecutor(LANES, "pod-reader-lane") as lanes:
-            for placement in self._cluster.placements.objects().values():
+            for placement in placements:
                 serves = placement.spec.get("type") == WorkloadType.SERVING
                 changes = self._requests(placement, lanes) if serves else self._checkpoints(placement, lanes)
                 if changes:
@@ -70,17 +74,17 @@ class PodReader:
     def _requests(self, placement: KubePlacement, lanes: ThreadPoolExecutor) -> Json:
         promise_ms = desired_of(placement).spec.slo.latency_p95_ms
         pods = list(self._pods(placement))
-        texts, alive = dict(self._texts(pods, lanes)), {pod.metadata.uid for pod in pods}
-        counts = {uid: count for uid, text in texts.items() if (count := count_of(text, promise_ms)) is not None}
+        seen, alive = dict(self._ask_all(pods, lanes)), {pod.metadata.uid for pod in pods}
+        counts = {uid: count for uid, one in seen.items() if (count := count_of(one, promise_ms)) is not None}
         changes = added(placement.status, counts, alive)
-        if (pulse := self._pulse(placement, texts, alive)) is not None:
+        if (pulse := self._pulse(placement, seen, alive)) is not None:
             changes["pulse"] = msgspec.to_builtins(pulse)
         return changes
 
-    def _pulse(self, placement: KubePlacement, texts: Mapping[str, str], alive: set[str]) -> Pulse | None:
+    def _pulse(self, placement: KubePlacement, seen: Mapping[str, Samples], alive: set[str]) -> Pulse | None:
         """What its engines show together, where they are engines; nothing is written while none answers."""
         book = self._books.setdefault(str(placement.spec["uid"]), PulseBook())
-        engines = {uid: found for uid, text in texts.items() if (found := shown(text)) is not None}
+        engines = {uid: found for uid, one in seen.items() if (found := shown(one)) is not None}
         pulse = book.add(engines, self._cluster.now())
         book.forget(alive)
         return pulse
@@ -96,8 +100,8 @@ class PodReader:
         pods = [pod for name in up if (pod := self._cluster.pods.get(name)) is not None]
         said = {pod.metadata.uid: at_s for pod in pods if (at_s := said_by(pod)) is not None}
         asked = {pod.metadata.uid: pod for pod in pods if pod.metadata.uid not in said}
-        for uid, text in self._texts(asked.values(), lanes):
-            if (at_s := shown_by(text, asked[uid])) is not None:
+        for uid, one in self._ask_all(asked.values(), lanes):
+            if (at_s := shown_by(one, asked[uid])) is not None:
                 said[uid] = at_s
         return saved(placement.status, generation, list(said.values()), max(begun), self._cluster.now())
 
@@ -106,7 +110,7 @@ class PodReader:
             if pod.generation == generation and pod.phase is PodPhase.RUNNING:
                 yield pod
 
-    def _texts(self, pods: Iterable[KubePod], lanes: ThreadPoolExecutor) -> Iterator[tuple[str, str]]:
+    def _ask_all(self, pods: Iterable[KubePod], lanes: ThreadPoolExecutor) -> Iterator[tuple[str, Samples]]:
         urls = {pod.metadata.uid: url for pod in pods if (url := url_of(pod))}
         return zip(urls, lanes.map(self._ask, urls.values()), strict=True)
 
@@ -116,8 +120,8 @@ class PodReader:
             if pod.metadata.namespace == placement.metadata.namespace and pod.metadata.labels.get(names.UID) == label:
                 yield pod
 
-    def _ask(self, url: str) -> str:
-        return fetch_or_nothing(url, self._fetch)
+    def _ask(self, url: str) -> Samples:
+        return samples_of(fetch_or_nothing(url, self._fetch))
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every_s):

@@ -12,9 +12,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
-
 from dure.adapters.kube import names
+from dure.adapters.kube.exposition import Samples
 from dure.adapters.kube.objects import KubePod
 from dure.model.units import Instant, Seconds
 
@@ -34,19 +33,11 @@ def said_by(pod: KubePod) -> Instant | None:
     return _moment(pod.metadata.annotations.get(names.CHECKPOINTED, ""))
 
 
-def shown_by(text: str, pod: KubePod) -> Instant | None:
+def shown_by(samples: Samples, pod: KubePod) -> Instant | None:
     """The gauge in what the pod shows; of several series (one for each rank) the oldest is safe."""
     wanted = pod.metadata.annotations.get(names.CHECKPOINT_METRIC, GAUGE)
-    try:
-        samples = [
-            sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-            if sample.name == wanted
-        ]
-    except ValueError:
-        return None
-    return min((at_s for value in samples if (at_s := _moment(value)) is not None), default=None)
+    found = (_moment(one.value) for one in samples.get(wanted, []))
+    return min((at_s for at_s in found if at_s is not None), default=None)
 
 
 def saved_of(status: Json, generation: int) -> Saved | None:

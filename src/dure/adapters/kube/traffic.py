@@ -7,11 +7,10 @@ unknown is not zero. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
+from dure.adapters.kube.exposition import QUEUES, Samples, total
 
 Json = dict[str, Any]
 # Latency of whole requests in seconds, best known first: vLLM, TGI, Triton-like and plain HTTP servers.
@@ -21,8 +20,6 @@ HISTOGRAMS = (
     "request_duration_seconds",
     "http_request_duration_seconds",
 )
-# Requests that an engine has taken in and not begun: vLLM, TGI, Triton.
-QUEUES = ("vllm:num_requests_waiting", "tgi_queue_size", "nv_inference_pending_request_count")
 
 
 class Count(NamedTuple):
@@ -39,33 +36,22 @@ class Count(NamedTuple):
         return [self.requests, self.good]
 
 
-def count_of(text: str, promise_ms: float | None) -> Count | None:
+def count_of(samples: Samples, promise_ms: float | None) -> Count | None:
     """Requests of the best known histogram, and those in buckets that lie within the promise for sure."""
-    families: dict[str, list[Sample]] = {}
-    try:
-        # An engine that leaves out the type lines makes a family of every sample.
-        for family in text_string_to_metric_families(text):
-            families.setdefault(family.name, []).extend(family.samples)
-    except ValueError:
+    name = next((one for one in HISTOGRAMS if f"{one}_count" in samples), None)
+    if name is None:
         return None
-    for name in HISTOGRAMS:
-        samples = families.get(name, [])
-        total = sum(one.value for one in samples if one.name == f"{name}_count")
-        if not any(one.name == f"{name}_count" for one in samples):
-            continue
-        buckets: dict[float, float] = {}
-        for one in samples:
-            if one.name == f"{name}_bucket":
-                bound = float(one.labels["le"])
-                buckets[bound] = buckets.get(bound, 0.0) + one.value
-        within = [bound for bound in buckets if promise_ms is not None and bound * 1000 <= promise_ms]
-        return Count(int(total), int(buckets[max(within)]) if within else None, _waiting(families))
-    return None
-
-
-def _waiting(families: Mapping[str, Iterable[Sample]]) -> int | None:
-    shown = next((families[name] for name in QUEUES if name in families), None)
-    return int(sum(one.value for one in shown)) if shown is not None else None
+    buckets: dict[float, float] = {}
+    for one in samples.get(f"{name}_bucket", []):
+        bound = float(one.labels["le"])
+        buckets[bound] = buckets.get(bound, 0.0) + one.value
+    within = [bound for bound in buckets if promise_ms is not None and bound * 1000 <= promise_ms]
+    requests, waiting = total(samples, (f"{name}_count",)), total(samples, QUEUES)
+    return Count(
+        int(requests or 0.0),
+        int(buckets[max(within)]) if within else None,
+        int(waiting) if waiting is not None else None,
+    )
 
 
 def added(status: Json, counts: Mapping[str, Count], alive: Collection[str]) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dure.adapters.kube.exposition import samples_of
 from dure.adapters.kube.pulse import PulseBook, Shown, shown
 
 VLLM = """
@@ -41,19 +42,24 @@ tgi_batch_current_size 4
 
 
 def test_vllm_and_tgi_are_read() -> None:
-    assert shown(VLLM) == Shown(80.0, 90000.0, 16000.0, 3.0, 12.0, 0.4)
-    assert shown(TGI) == Shown(8.0, 9000.0, 1600.0, 2.0, 4.0, 0.0)
+    assert shown(samples_of(VLLM)) == Shown(80.0, 90000.0, 16000.0, 3.0, 12.0, 0.4)
+    assert shown(samples_of(TGI)) == Shown(8.0, 9000.0, 1600.0, 2.0, 4.0, 0.0)
 
 
 def test_what_lacks_a_part_is_no_pulse() -> None:
-    assert shown(VLLM.replace("vllm:num_requests_waiting", "vllm:other")) is None
-    assert shown("up 1\n") is None
-    assert shown("this is { no metrics") is None
-    assert shown("") is None
+    assert shown(samples_of(VLLM.replace("vllm:num_requests_waiting", "vllm:other"))) is None
+    assert shown(samples_of("up 1\n")) is None
+    assert shown(samples_of("this is { no metrics")) is None
+    assert shown(samples_of("")) is None
+
+
+def test_an_engine_without_type_lines_shows_the_same() -> None:
+    untyped = "".join(line + "\n" for line in VLLM.splitlines() if not line.startswith("#"))
+    assert shown(samples_of(untyped)) == shown(samples_of(VLLM))
 
 
 def test_those_under_way_were_asked_as_well() -> None:
-    found = shown(VLLM)
+    found = shown(samples_of(VLLM))
     assert found is not None
     pulse = PulseBook().add({"a": found, "b": found}, 7.0)
     assert pulse is not None

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dure.adapters.kube.exposition import samples_of
 from dure.adapters.kube.objects import KubePod, Meta
 from dure.adapters.kube.saving import Saved, said_by, saved, saved_of, shown_by
 
@@ -18,19 +19,19 @@ def pod(**annotations: str) -> KubePod:
 
 
 def test_the_gauge_is_read_and_of_several_ranks_the_oldest_is_safe() -> None:
-    assert shown_by("checkpoint_timestamp_seconds 1700.5\n", pod()) == 1700.5
+    assert shown_by(samples_of("checkpoint_timestamp_seconds 1700.5\n"), pod()) == 1700.5
     ranks = 'checkpoint_timestamp_seconds{rank="0"} 40\ncheckpoint_timestamp_seconds{rank="1"} 30\n'
-    assert shown_by(ranks, pod()) == 30.0
+    assert shown_by(samples_of(ranks), pod()) == 30.0
 
 
 def test_a_gauge_of_another_name_is_read_where_the_pod_says_so() -> None:
     text = "trainer_last_save 12\ncheckpoint_timestamp_seconds 99\n"
-    assert shown_by(text, pod(checkpoint_metric="trainer_last_save")) == 12.0
+    assert shown_by(samples_of(text), pod(checkpoint_metric="trainer_last_save")) == 12.0
 
 
 @pytest.mark.parametrize("text", ["", "up 1\n", "no { metrics", "checkpoint_timestamp_seconds NaN\n"])
 def test_what_cannot_be_read_says_nothing(text: str) -> None:
-    assert shown_by(text, pod()) is None
+    assert shown_by(samples_of(text), pod()) is None
 
 
 def test_the_annotation_is_read_and_no_other_text() -> None:

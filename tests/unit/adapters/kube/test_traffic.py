@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dure.adapters.kube.exposition import samples_of
 from dure.adapters.kube.objects import KubePod, Meta, PodStatus
 from dure.adapters.kube.reading import url_of
 from dure.adapters.kube.traffic import Count, added, count_of
@@ -19,21 +20,21 @@ def pod(**annotations: str) -> KubePod:
 
 
 def test_requests_are_summed_over_models_and_those_within_the_promise_counted() -> None:
-    assert count_of(VLLM, 500.0) == Count(11, 8)
+    assert count_of(samples_of(VLLM), 500.0) == Count(11, 8)
 
 
 def test_a_promise_between_two_bounds_counts_only_what_is_surely_within_it() -> None:
-    assert count_of(VLLM, 450.0) == Count(11, 5)
+    assert count_of(samples_of(VLLM), 450.0) == Count(11, 5)
 
 
 def test_a_promise_below_every_bound_and_no_promise_leave_the_good_ones_unknown() -> None:
-    assert count_of(VLLM, 100.0) == count_of(VLLM, None) == Count(11, None)
+    assert count_of(samples_of(VLLM), 100.0) == count_of(samples_of(VLLM), None) == Count(11, None)
 
 
 def test_metrics_without_a_known_histogram_say_nothing() -> None:
-    assert count_of("up 1\n", 500.0) is None
-    assert count_of("this is { no metrics", 500.0) is None
-    assert count_of("", 500.0) is None
+    assert count_of(samples_of("up 1\n"), 500.0) is None
+    assert count_of(samples_of("this is { no metrics"), 500.0) is None
+    assert count_of(samples_of(""), 500.0) is None
 
 
 def test_a_pod_is_asked_only_where_it_says_so() -> None:
@@ -85,8 +86,10 @@ def test_who_waits_is_summed_over_pods_and_forgotten_where_no_queue_is_shown() -
 
 def test_an_engine_that_shows_its_queue_is_read_and_one_without_is_unknown() -> None:
     without = Count(11, 8)
-    assert count_of(VLLM, 500.0) == without
+    assert count_of(samples_of(VLLM), 500.0) == without
     queues = 'vllm:num_requests_waiting{model_name="m"} 3\nvllm:num_requests_waiting{model_name="n"} 4\n'
-    assert count_of(VLLM + queues, 500.0) == without._replace(waiting=7)
-    assert count_of(VLLM + "tgi_queue_size 0\n", 500.0) == without._replace(waiting=0)
-    assert count_of(VLLM + 'nv_inference_pending_request_count{model="m"} 4\n', 500.0) == without._replace(waiting=4)
+    assert count_of(samples_of(VLLM + queues), 500.0) == without._replace(waiting=7)
+    assert count_of(samples_of(VLLM + "tgi_queue_size 0\n"), 500.0) == without._replace(waiting=0)
+    assert count_of(
+        samples_of(VLLM + 'nv_inference_pending_request_count{model="m"} 4\n'), 500.0
+    ) == without._replace(waiting=4)

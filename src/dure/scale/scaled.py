@@ -1,0 +1,25 @@
+"""A Deployment that Dure scales without having placed it: what `dure scale replicas` reads from its file."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dure.model.pulse import Scaling
+from dure.model.units import Seconds
+
+
+class Scaled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One Deployment: its bounds, how long a replica takes to answer, what it carries, and who decides.
+
+    `carries` is in requests per second, as `dure scale tune` or a load test found it. With `pool` the wish is left to
+    `dure scale pool`. `front` is the address of the `dure front` before it, which knows what waits there as well.
+    """
+
+    min: int = 1
+    max: int = 100
+    boot: Seconds = 150.0
+    carries: float | None = None
+    safety: float = 2.0
+    scaling: Scaling = Scaling.AUTO
+    pool: bool = False
+    front: str = ""
