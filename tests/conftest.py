@@ -26,8 +26,9 @@ keep_compiled()
 pytest_plugins = ["lab.fixtures"]
 
 TESTS = Path(__file__).parent
-# Tests of these folders watch real processes (API servers, kubelets, browsers, several planes) on a machine that
-# others share. One that fails gets a second attempt, and the summary tells why: a finding to be looked at.
+# Tests of these folders, and all on real clusters, watch real processes (API servers, kubelets, browsers, several
+# planes) on a machine that others share. One that fails gets a second attempt, and the summary tells why: a finding
+# to be looked at.
 WATCHING = frozenset({"browser", "e2e", "kube", "lab", "node"})
 
 _counter = itertools.count()
@@ -39,7 +40,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in WATCHING:
+        folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        if folder in WATCHING or item.get_closest_marker("lab") is not None:
             item.add_marker(pytest.mark.flaky(reruns=1))
     seed = config.getoption("--shuffle")
     if seed is not None:
@@ -50,6 +52,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for report in terminalreporter.stats.get("rerun", []):
         terminalreporter.section(f"first attempt of {report.nodeid}")
         terminalreporter.write_line(report.longreprtext)
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """For sockets, whose address has at most 107 characters: pytest's own folders grow with every run."""
+    with tempfile.TemporaryDirectory(prefix="dure-", ignore_cleanup_errors=True) as found:
+        yield Path(found)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -101,13 +100,6 @@ def test_settings_of_the_machine_are_left_alone(cluster: Cluster) -> None:
     inside = cluster.real[0].run("cat", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/kernel/panic").split()
     assert inside == ["1", "10"]
     assert Path("/var/lib/kubelet/device-plugins").exists() is False
-
-
-@pytest.fixture
-def short_path() -> Iterator[Path]:
-    """The address of a socket has at most 107 characters."""
-    with tempfile.TemporaryDirectory(prefix="dure-", ignore_cleanup_errors=True) as found:
-        yield Path(found)
 
 
 def test_nothing_is_left_after_a_kill_of_everything(short_path: Path) -> None:

@@ -15,12 +15,14 @@ import grpc
 import msgspec
 
 from dure.adapters.kubelet.wire import decode, encode
-from dure.model.errors import DureError, Temporary
+from dure.model.errors import DureError, InvalidInput, Temporary
 
 T = TypeVar("T", bound=msgspec.Struct)
 _LOCAL = (("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1))
 # Each open stream holds a thread for as long as the kubelet listens.
 THREADS = 16
+# What Linux takes as the address of a unix socket.
+LONGEST = 107
 
 
 class Method(NamedTuple):
@@ -35,6 +37,9 @@ class SocketServer:
     """One socket that serves until `close`."""
 
     def __init__(self, path: Path, services: Mapping[str, Mapping[str, Method]]) -> None:
+        if len(str(path)) > LONGEST:
+            what = f"a socket's address has at most {LONGEST} characters, this one has {len(str(path))}"
+            raise InvalidInput(f"{path}: {what}. Choose a shorter folder")
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)

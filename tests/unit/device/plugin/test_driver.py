@@ -28,11 +28,11 @@ class Slices:
         self.kept[path] = wanted
 
 
-def test_what_a_restarted_kubelet_has_taken_away_is_published_again(tmp_path: Path) -> None:
+def test_what_a_restarted_kubelet_has_taken_away_is_published_again(short_path: Path) -> None:
     server, now_s = Slices(), [0.0]
     config = NodeConfig((Accelerator("v", slices=2, memory_mib=512, dra=True),))
     api = cast(Api, server)
-    driver = Driver("n", units(config), config, api, tmp_path / "k", tmp_path / "c", clock=lambda: now_s[0])
+    driver = Driver("n", units(config), config, api, short_path / "k", short_path / "c", clock=lambda: now_s[0])
     try:
         driver.sync(frozenset())
         [offered] = server.kept.values()
