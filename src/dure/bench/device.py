@@ -99,6 +99,7 @@ def _measure(
         for client in clients:
             client.join()
         took = time.perf_counter() - began
+        idle_ms = sum((b.end_ms - b.start_ms) * b.share for b in executor.record.timeline(0.0)[1])
     finally:
         executor.close()
     everything = np.array([ms for values in latencies.values() for ms in values])
@@ -113,6 +114,7 @@ def _measure(
         "p99_over_promise": round(float(np.quantile(over, 0.99)), 4),
         "late": round(float(np.mean(np.array(over) > 1.0)), 4),
         "requests_per_s": round(len(everything) / took, 2),
+        "idle_while_runnable": round(idle_ms / (1000.0 * took), 4),
         "outputs_equal": len(equal) == requests * len(inputs) and all(equal),
         "scheduler_us_per_segment": round(1000.0 * executor.overhead_ms / max(executor.dispatched, 1), 3),
     }
@@ -139,7 +141,7 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
     mean = {
         (mode, field): float(np.median([row[field] for row in rows if row["policy"] == mode]))
         for mode in MODES
-        for field in (*FIELDS, "late", "scheduler_us_per_segment")
+        for field in (*FIELDS, "late", "idle_while_runnable", "scheduler_us_per_segment")
     }
     summary: dict[str, Any] = {
         f"{field}_vs_{mode}": round(mean["squads", field] / mean[mode, field], 4)
@@ -147,6 +149,7 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         for field in FIELDS
     }
     summary["late_pct"] = {mode: round(100.0 * mean[mode, "late"], 2) for mode in MODES}
+    summary["idle_while_runnable_pct"] = round(100.0 * mean["squads", "idle_while_runnable"], 2)
     summary["outputs_equal"] = all(row["outputs_equal"] for row in rows)
     summary["scheduler_us_per_segment"] = round(mean["squads", "scheduler_us_per_segment"], 3)
     return summary

@@ -181,6 +181,27 @@ def weights(device: str | None, as_json: bool) -> None:
 
 
 @command.command()
+@device_option
+@json_option
+def pairs(device: str | None, as_json: bool) -> None:
+    """How much tenants disturb each other, as learnt so far, and who is worth running together.
+
+    \b
+    Example:
+      dure share pairs
+    """
+    found = ask(device, "GET", "/v1/share/status")["pairs"]
+    if as_json:
+        click.echo(json.dumps({"pairs": found}))
+        return
+    click.echo(f"{'TENANT':<28}{'BESIDE':<28}{'RHO':>7}{'+-':>7}{'TOGETHER':>10}")
+    for pair in found:
+        click.echo(
+            f"{pair['tenant']:<28}{pair['other']:<28}{pair['rho']:>7.3f}{pair['sd']:>7.3f}{pair['together']:>10.2f}"
+        )
+
+
+@command.command()
 @click.option("--follow", is_flag=True, help="Go on until interrupted.")
 @device_option
 @json_option

@@ -11,6 +11,7 @@ import msgspec
 
 from dure.device.record import Bubble, Record, Span, SquadRun, WeightPoint
 from dure.model.errors import InvalidInput, NotFound
+from dure.share.compat import Candidate, matrix, side_by_side, stacked
 from dure.share.feedback import Word
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ WORDS: tuple[str, ...] = get_args(Word)
 
 
 class Shared(Protocol):
-    """One device that runs squads. `parts` is what shares are counted in: threads, or partitions of SMs."""
+    """One device that runs squads. `parts` is what shares are counted in: threads, or partitions of SMs. `exclusive`
+    is whether they are one member's until its part of a squad ends, as threads are."""
 
     @property
     def config(self) -> DeviceConfig: ...
@@ -34,11 +36,14 @@ class Shared(Protocol):
     def parts(self) -> int: ...
     @property
     def unit(self) -> str: ...
+    @property
+    def exclusive(self) -> bool: ...
 
     def now_ms(self) -> float: ...
     def waiting(self) -> dict[str, int]: ...
     def ready(self) -> bool: ...
     def starts(self, tenant: str) -> int: ...
+    def need(self, tenant: str) -> float: ...
     def refused(self) -> dict[str, str]: ...
     def scheduler_us(self) -> float: ...
     def set_policy(self, name: str) -> None: ...
@@ -59,6 +64,17 @@ class ShareTenant(msgspec.Struct, frozen=True):
     refused: str = ""
 
 
+class SharePair(msgspec.Struct, frozen=True):
+    """What is known of `tenant` beside `other`: rho of equation 1 and its standard deviation, and what both get done
+    together when `tenant` goes first (`together`, 1 is taking turns: below it they are kept apart)."""
+
+    tenant: str
+    other: str
+    rho: float
+    sd: float
+    together: float
+
+
 class ShareStatus(msgspec.Struct, frozen=True):
     """`scheduler_us_per_segment` is processor time of the scheduler itself."""
 
@@ -70,6 +86,7 @@ class ShareStatus(msgspec.Struct, frozen=True):
     unit: str
     scheduler_us_per_segment: float
     tenants: tuple[ShareTenant, ...]
+    pairs: tuple[SharePair, ...] = ()
 
 
 class Timeline(msgspec.Struct, frozen=True):
@@ -114,8 +131,8 @@ class Moved(msgspec.Struct, frozen=True):
     target_ms: float
 
 
-def status(shared: Shared) -> ShareStatus:
-    """The device at a glance."""
+def status(shared: Shared, *, pairs: bool = False) -> ShareStatus:
+    """The device at a glance; with what is known of its pairs if asked for, which takes longer."""
     tuner, waiting, refused = shared.tuner, shared.waiting(), shared.refused()
     since_ms = shared.now_ms() - RECENT_MS
     models = {tenant.name: tenant.model for tenant in shared.config.tenants}
@@ -143,7 +160,27 @@ def status(shared: Shared) -> ShareStatus:
             for name in waiting
             if name in models
         ),
+        pairs=_pairs(shared) if pairs else (),
     )
+
+
+def _pairs(shared: Shared) -> tuple[SharePair, ...]:
+    """Every ordered pair, as the engine of `share` sees it when it chooses who runs together."""
+    tuner = shared.tuner
+    names = [name for name in shared.waiting() if name not in shared.refused()]
+    candidates = [Candidate(name, tuner.app(name), shared.need(name)) for name in names]
+    gains = matrix(candidates, tuner.book, side_by_side if shared.exclusive else stacked)
+    found = []
+    for i, first in enumerate(candidates):
+        for j, second in enumerate(candidates):
+            if i != j:
+                rho = tuner.book.rho(first.app, second.app)
+                found.append(
+                    SharePair(
+                        first.name, second.name, round(rho.mean, 4), round(rho.sd, 4), round(float(gains[i, j]), 4)
+                    )
+                )
+    return tuple(found)
 
 
 def squads(shared: Shared, after: int = 0) -> Squads:

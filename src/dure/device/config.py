@@ -10,6 +10,7 @@ import msgspec
 from dure.files.plain import read_as
 from dure.model.errors import InvalidInput
 from dure.share.choose import DEFAULT, Goals, check
+from dure.share.interference import App
 from dure.share.policies import ENTRY_POINTS, POLICIES, Rank
 from dure.share.promise import Promise
 
@@ -53,6 +54,12 @@ class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Memory for all tenants together; 0 means that it is not counted."""
     admission: bool = True
     """Turn away a tenant whose promise cannot be kept beside those before it."""
+
+
+def app_of(tenant: TenantConfig) -> App:
+    """What runs, as equation 1 knows it. Who draws much of the memory bandwidth is expected to disturb and to be
+    disturbed more, until the pair has been seen."""
+    return App(tenant.model, memory=tenant.bandwidth or None)
 
 
 def known_policies() -> dict[str, Rank]:

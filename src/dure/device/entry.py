@@ -6,15 +6,16 @@ verdict does not depend on whose model loads faster. Shares are counted in `PART
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from dure.device.config import DeviceConfig, TenantConfig
+from dure.device.config import DeviceConfig, TenantConfig, app_of
 from dure.model.errors import NotAllowed
 from dure.share.admission import Applicant, Latency, Verdict, admit
-from dure.share.interference import App, Book
+from dure.share.interference import Book
 from dure.share.memory import Claim
+from dure.share.promise import Promise
 
 PARTS = 18
 UNLIMITED_MIB = 1 << 40
@@ -38,9 +39,12 @@ class Scaling:
 
 
 class Entry:
-    """`verdicts` has those that were judged; `refused` names why, for each that was turned away."""
+    """`verdicts` has those that were judged; `refused` names why, for each that was turned away.
 
-    def __init__(self, config: DeviceConfig, book: Book) -> None:
+    `book` answers what is known of pairs at that moment: who comes late is judged by what was learnt since.
+    """
+
+    def __init__(self, config: DeviceConfig, book: Callable[[], Book]) -> None:
         self._config = config
         self._book = book
         self._scaling: dict[str, Scaling | str] = {}
@@ -58,6 +62,11 @@ class Entry:
         self._inside = [one for one in self._inside if one.name != name]
         self._scaling.pop(name, None)
         self.verdicts = {one: verdict for one, verdict in self.verdicts.items() if one != name}
+
+    def stretch(self, name: str, share: float) -> float:
+        """How many times longer its work takes with this part of the device than with all of it, undisturbed."""
+        scaling = self._scaling.get(name)
+        return scaling(share) / scaling(1.0) if isinstance(scaling, Scaling) and scaling(1.0) > 0.0 else 1.0
 
     @property
     def refused(self) -> dict[str, str]:
@@ -87,7 +96,7 @@ class Entry:
         applicant = Applicant(
             config.name,
             self._latency(config, scaling),
-            config.promise.latency_ms,
+            longest_ms(config.promise),
             config.memory_mib,
             config.reserved_mib,
             config.bandwidth,
@@ -114,7 +123,14 @@ class Entry:
         if not others or share >= 1.0:
             return 1.0
         each = (1.0 - share) / len(others)
-        return self._book.speed(App(config.model), share, [(App(other.model), each) for other in others])
+        return self._book().speed(app_of(config), share, [(app_of(other), each) for other in others])
+
+
+def longest_ms(promise: Promise) -> float | None:
+    """How long a request may take: a tenant has one inside at a time, so a throughput is a latency too."""
+    rate = promise.throughput_per_s
+    limits = [limit for limit in (promise.latency_ms, 1000.0 / rate if rate else None) if limit is not None]
+    return min(limits, default=None)
 
 
 def turned_away(tenant: str, why: str) -> NotAllowed:

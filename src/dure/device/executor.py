@@ -21,6 +21,7 @@ import msgspec
 from dure.device.config import DeviceConfig, TenantConfig, known_policies
 from dure.device.ears import Ears
 from dure.device.entry import Entry, Scaling, turned_away
+from dure.device.idle import Idle
 from dure.device.lane import START_MS, Lane, Lost
 from dure.device.pace import Pace
 from dure.device.post import Letter, Post
@@ -47,6 +48,7 @@ class Executor:
     """Runs tenants' requests until `close`. Safe to call from many threads."""
 
     unit = "threads"
+    exclusive = True
 
     def __init__(
         self,
@@ -67,13 +69,14 @@ class Executor:
         self._queues = Queues(t.name for t in config.tenants)
         self._squads = 0
         self.tuner = Tuner(config, self.record, spoken)
-        self._entry = Entry(config, self.tuner.book)
+        self._entry = Entry(config, lambda: self.tuner.book)
         self._pace = Pace(self.cores)
         for one in config.tenants:
             self._pace.come(one, 0.0)
         self._processors = processors
         self._ears = Ears()
         self._post = Post()
+        self._idle = Idle(self.record)
         self._lanes = {t.name: Lane(t, self.cores, self._ears, processors) for t in config.tenants}
         self._stage = Stage(self.cores, self._lanes, self._pace, self.now_ms)
         self._loading = {t.name: self.now_ms() for t in config.tenants}
@@ -131,6 +134,10 @@ class Executor:
         """How often the tenant's process was started."""
         lane = self._lanes.get(tenant)
         return lane.starts if lane is not None else 0
+
+    def need(self, _tenant: str) -> float:
+        """The part of the device that one tenant fills: squads count on one thread each."""
+        return 1.0 / self.cores
 
     def process_id(self, tenant: str) -> int:
         """The tenant's process, for tools that watch it."""
@@ -237,6 +244,15 @@ class Executor:
         for member in members:
             self._send(member, tuple((m.tenant, m.parts / self.cores) for m in members if m is not member))
         self._stage.hold()
+        self._idle.note(self.now_ms(), self._unused())
+
+    def _unused(self) -> float:
+        """The part of the device that is free although somebody who waits could run on it."""
+        free = self._stage.free()
+        held_up = free > 0 and any(
+            name not in self._stage.paused and self._may_run(name) for name in self._queues.heads()
+        )
+        return free / self.cores if held_up else 0.0
 
     def _members(self) -> tuple[Member, ...]:
         heads = {n: request for n, request in self._queues.heads().items() if self._may_run(n)}
@@ -257,7 +273,7 @@ class Executor:
         waiting = [self._waiting(name, heads[name]) for name in sorted(chosen)]
         policy = self.tuner.policy
         most_ms = CONTENDED_MS if len(heads) > free else CALM_MS
-        settings = SquadSettings(free, MOST_SEGMENTS, most_ms)
+        settings = SquadSettings(free, MOST_SEGMENTS, most_ms, self.exclusive)
         squad = form(waiting, policy, self._policies[policy], self.tuner.book, settings)
         self._squads += 1
         members = tuple((m.tenant, m.segments, m.parts) for m in squad.members)
@@ -286,7 +302,7 @@ class Executor:
             age_ms=self.now_ms() - request.at_ms,
             target_ms=self.tuner.target_ms(name),
             weight=self.tuner.weights[name],
-            need=1.0 / self.cores,
+            need=self.need(name),
             reserved_parts=round(config.reserved * self.cores),
             most_parts=self._pace.most_parts(name),
             bandwidth=config.bandwidth,
@@ -361,7 +377,7 @@ class Executor:
             Span(name, request.number, run.first, last, run.start_ms, now, share, run.squad, used_ms)
         )
         alone = sum(self._lanes[name].segments_ms[run.first : last])
-        self.tuner.learn(name, run.neighbours, share, alone, used_ms)
+        self.tuner.learn(name, run.neighbours, share, alone * self._entry.stretch(name, share), used_ms)
         self._pace.spend(name, now, run.member.parts, now - run.since_ms, used_ms)
         request.next = last
         if outputs is None:

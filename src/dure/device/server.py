@@ -112,10 +112,10 @@ def route(executor: Executor, method: str, target: str, body: Any) -> Any:
             outputs = executor.submit(tenant, inputs).result()
             return {"outputs": {name: to_tensor(value) for name, value in outputs.items()}}
         case "GET", ["v1", "share", "status"]:
-            return board.status(executor)
+            return board.status(executor, pairs=True)
         case "PUT", ["v1", "share", "policy"]:
             executor.set_policy(msgspec.convert(body, board.PolicyChange).policy)
-            return board.status(executor)
+            return board.status(executor, pairs=True)
         case "GET", ["v1", "share", "squads"]:
             return board.squads(executor, int(query.get("after", "0")))
         case "GET", ["v1", "share", "timeline"]:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from dure.device.config import AUTO, DeviceConfig
+from dure.device.config import AUTO, DeviceConfig, app_of
 from dure.device.record import Record, WeightPoint
 from dure.model.errors import InvalidInput
 from dure.share import feedback, predict, weights
@@ -81,7 +81,7 @@ class Tuner:
         self._record = record
         self.spoken = spoken or Spoken()
         self._corrections = {name: predict.Correction() for name in self._config}
-        self._apps = {name: App(t.model) for name, t in self._config.items()}
+        self._apps = {name: app_of(t) for name, t in self._config.items()}
         self._seen: list[Observation] = []
         self.foretold: deque[Foretold] = deque(maxlen=REMEMBERED)
         self._closed_ms = 0.0
@@ -138,7 +138,8 @@ class Tuner:
     ) -> None:
         """One member's part of a squad has ended; `beside` names its neighbours and their parts of the device.
 
-        What several neighbours did together is put down to each in equal parts.
+        `alone_ms` is what it would have taken undisturbed with that share. What several neighbours did together is
+        put down to each in equal parts.
         """
         if alone_ms <= 0.0 or spent_ms <= 0.0:
             return

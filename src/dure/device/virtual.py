@@ -1,15 +1,16 @@
 """A shared device without hardware: the same brain as the real daemon, on kernels that take virtual time.
 
-`play` moves it forward: requests come in, `share` forms squads on the free partitions, members run at the speed that
-their SMs and equation 1 allow, and SMs that nobody claims go at once to the members that can use them. What is true
-of pairs (their rho) is hidden from the brain, which has to learn it. Same loads, seed and calls, same bytes. The
-embedded fleet plays the shared devices of the demo with it.
+`play` moves it forward: requests come in, `share` forms squads, members run at the speed that their SMs and equation
+1 allow, and lower ranks fill at every moment the SMs that higher ranks leave. What is true of pairs (their rho) is
+hidden from the brain, which has to learn it. Same loads, seed and calls, same bytes. The embedded fleet plays the
+shared devices of the demo with it.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections import deque
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -52,8 +53,9 @@ class _Run:
 
     def __init__(self, first: int, now_ms: float, left_ms: float) -> None:
         self.first = self.at = self.last = first
+        self.asked = -1
         self.left_ms = left_ms
-        self.squad = self.rank = self.parts = 0
+        self.squad = self.rank = self.claim = self.most = 0
         self.held = self.shown = 0
         self.shown_ms = now_ms
         self.room = self.rate = 0.0
@@ -64,6 +66,7 @@ class VirtualDevice:
     """Not thread safe: whoever plays it holds a lock of its own."""
 
     unit = "partitions"
+    exclusive = False
     parts = PARTS
 
     def __init__(
@@ -72,6 +75,7 @@ class VirtualDevice:
         self.config = config
         self.record = Record()
         self.tuner = Tuner(config, self.record, spoken)
+        self._tenants = {tenant.name: tenant for tenant in config.tenants}
         self._loads = dict(loads)
         self._rng = np.random.default_rng([seed, _number(config.name)])
         self._policies = known_policies()
@@ -92,6 +96,11 @@ class VirtualDevice:
 
     def starts(self, _tenant: str) -> int:
         return 1
+
+    def need(self, tenant: str) -> float:
+        """The part of the device that a request fills, over its time alone."""
+        load = self._loads[tenant]
+        return sum(n * ms for n, ms in zip(load.need, load.segments_ms, strict=True)) / sum(load.segments_ms)
 
     def refused(self) -> dict[str, str]:
         return {}
@@ -142,19 +151,26 @@ class VirtualDevice:
         self._queues[name].append(_Request(self._numbers, at_ms))
 
     def _dispatch(self) -> None:
-        """Whenever somebody with work does not run, arrange all who have work anew; segments under way go on."""
+        """Whenever somebody with work does not run, or is at the last segment of its part, arrange all who have work
+        anew; segments under way go on."""
         busy = [name for name, queue in self._queues.items() if queue]
-        if all(name in self._runs for name in busy):
+        if all(name in self._runs and not self._runs_out(name) for name in busy):
             return
         policy = self.tuner.policy
         squad = form([self._waiting(name) for name in busy], policy, self._policies[policy], self.tuner.book)
         self._squads += 1
         for run in self._runs.values():
-            run.rank, run.parts = PARTS, 0
+            run.rank, run.claim, run.most = PARTS, 0, 0
+            run.last = run.asked = run.at + 1
         for member in squad.members:
             self._start(member)
         members = tuple((m.tenant, m.segments, m.parts) for m in squad.members)
         self.record.add_squad(SquadRun(self._squads, self._now, policy, members, squad.predicted_ms))
+
+    def _runs_out(self, name: str) -> bool:
+        """It begins the last segment of its part and has more: the next squad is formed before it would idle."""
+        run = self._runs[name]
+        return run.last == run.at + 1 < len(self._loads[name].segments_ms) and run.asked != run.last
 
     def _start(self, member: Member) -> None:
         name = member.tenant
@@ -163,11 +179,12 @@ class VirtualDevice:
             at = self._queues[name][0].next
             run = self._runs[name] = _Run(at, self._now, self._loads[name].segments_ms[at] + SWITCH_MS)
         self._show(name, run)
-        run.squad, run.rank, run.parts = self._squads, member.rank, member.parts
+        run.squad, run.rank, run.claim, run.most = self._squads, member.rank, member.claim, member.most
         run.last = run.at + member.segments
 
     def _waiting(self, name: str) -> Waiting:
         request, load, run = self._queues[name][0], self._loads[name], self._runs.get(name)
+        config = self._tenants[name]
         at = run.at if run is not None else request.next
         times = load.segments_ms[at:] if run is None else (max(run.left_ms, EPS), *load.segments_ms[at + 1 :])
         segments = self.tuner.predicted(name, times)
@@ -182,12 +199,15 @@ class VirtualDevice:
             target_ms=self.tuner.target_ms(name),
             weight=self.tuner.weights[name],
             need=need,
+            reserved_parts=round(config.reserved * PARTS),
+            most_parts=math.ceil(config.limit * PARTS),
+            bandwidth=config.bandwidth,
         )
 
     def _share_out(self) -> None:
-        """In order of rank each gets what it was promised, as far as it can fill it; the rest goes down the order."""
+        """What is reserved first, as far as it can be filled; the rest goes down the order of rank."""
         order = sorted(self._runs, key=lambda name: (self._runs[name].rank, name))
-        claims = {name: run.parts for name, run in self._runs.items()}
+        claims = {name: run.claim for name, run in self._runs.items()}
         needs = {name: self._fill(name, run) for name, run in self._runs.items()}
         held = freed(claims, needs, order, PARTS)
         for name in order:
@@ -201,7 +221,7 @@ class VirtualDevice:
                 run.shown = run.held
 
     def _fill(self, name: str, run: _Run) -> int:
-        return max(1, round(self._loads[name].need[run.at] * PARTS))
+        return min(run.most or PARTS, max(1, round(self._loads[name].need[run.at] * PARTS)))
 
     def _speed(self, name: str, run: _Run) -> float:
         """Equation 1 with the pairs' true rho."""

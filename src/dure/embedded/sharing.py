@@ -82,7 +82,7 @@ class SharedFleet:
 
     def fetch_status(self, device: str | None = None) -> board.ShareStatus:
         with self._lock:
-            return board.status(self._named(device))
+            return board.status(self._named(device), pairs=True)
 
     def set_policy(self, policy: str, device: str | None = None) -> board.ShareStatus:
         with self._lock:

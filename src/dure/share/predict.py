@@ -7,7 +7,6 @@ followed in about `MEMORY` squads. The squad engine asks before, the executor re
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import msgspec
 
@@ -47,8 +46,3 @@ def observe(correction: Correction, profile_ms: float, actual_ms: float) -> Corr
         error=correction.error + step * (abs(seen - correction.log_ratio) - correction.error),
         count=count,
     )
-
-
-def forget(corrections: Mapping[str, Correction], tenants: frozenset[str]) -> dict[str, Correction]:
-    """Keep only the tenants that are still here."""
-    return {name: corrections[name] for name in sorted(corrections) if name in tenants}

@@ -13,14 +13,13 @@ import msgspec
 import numpy as np
 
 
-class Promise(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`critical` tenants keep their reservation under any overload."""
+class Promise(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What is left out was not promised."""
 
     latency_ms: float | None = None
     quantile: float = 0.95
     throughput_per_s: float | None = None
     availability: float | None = None
-    critical: bool = False
 
 
 class Answered(msgspec.Struct, frozen=True):

@@ -1,10 +1,12 @@
 """The next squad on one device: who, in which order, with how many SMs, and for how long.
 
-`form` puts the layers together: the policy ranks the waiting tenants, compatibility picks who runs together, the
-split gives each a first claim on SMs (whatever a member does not use flows down the order at once). Where members
-together want more memory bandwidth than there is, SMs that would only wait for memory go to the others. Kernels are
-taken until a count or a time is full, since kernels of one model differ in length a thousandfold. The device
-daemon executes what this answers.
+`form` puts the layers together: the policy ranks the waiting tenants, compatibility picks who runs together. On a
+device whose lower ranks fill the SMs that higher ranks leave, the order is all there is to the division, except for
+what is reserved: a split that ends all members together would undo the order that the policy made. Where members need
+threads of their own, the split by bisection gives each its number. Where members together want more memory bandwidth
+than there is, SMs that would only wait for memory go to the others. Kernels are taken until a count or a time is
+full, since kernels of one model differ in length a thousandfold. The device daemon, the shared devices of a fleet and
+the benchmark's virtual GPU execute what this answers.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import msgspec
 import numpy as np
 
 from dure.share import bandwidth
-from dure.share.compat import Candidate, companions
+from dure.share.compat import Candidate, companions, side_by_side, stacked
 from dure.share.interference import App, Book
 from dure.share.policies import Rank
 from dure.share.split import split
@@ -41,10 +43,16 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Member(msgspec.Struct, frozen=True):
+    """`parts` is what it gets: exactly where partitions are exclusive, else while all fill what they usually do."""
+
     tenant: str
     rank: int
     segments: int
     parts: int
+    claim: int = 0
+    """Partitions that are its own before anybody else's, whatever its rank."""
+    most: int = 0
+    """More than these it never holds; 0 means no limit."""
 
 
 class Squad(msgspec.Struct, frozen=True):
@@ -56,9 +64,14 @@ class Squad(msgspec.Struct, frozen=True):
 
 
 class SquadSettings(msgspec.Struct, frozen=True):
+    """`exclusive`: a member's partitions are nobody else's until its part of the squad ends, like threads. Otherwise
+    lower ranks fill at every moment what higher ranks leave, like SMs."""
+
     parts: int = 18
     most_segments: int = 50
-    most_ms: float = 10.0
+    most_ms: float = 2.0
+    """Of each member. Nothing drains between squads, so a short one costs little and the order can change in time."""
+    exclusive: bool = False
 
 
 def form(
@@ -71,28 +84,62 @@ def form(
     if len(waiting) == 1:
         return _alone(waiting[0], policy, s)
     ordered = _ordered(waiting, rank)
-    names = companions([Candidate(w.tenant, w.app, w.need) for w in ordered], book)
-    critical = {w.tenant for w in ordered if w.reserved_parts > 0}
-    chosen = [w for w in ordered if w.tenant in names or w.tenant in critical][: s.parts]
+    gain = side_by_side if s.exclusive else stacked
+    names = companions([Candidate(w.tenant, w.app, _can_fill(w, s.parts)) for w in ordered], book, gain)
+    chosen = _fitting([w for w in ordered if w.tenant in names or w.reserved_parts > 0], s.parts)
     counts = _counts(chosen, s)
     chosen = [w for w in chosen if counts[w.tenant] > 0]
     stacks = [sum(w.segments_ms[: counts[w.tenant]]) for w in chosen]
-    claimed = _with_reserved(
-        chosen, split([_stretched(ms, w.need, s.parts) for ms, w in zip(stacks, chosen, strict=True)], s.parts)
-    )
-    parts = _within_bandwidth(chosen, [_capped(w, n) for w, n in zip(chosen, claimed, strict=True)], s.parts)
+    parts, most = _divided(chosen, stacks, s)
     members = tuple(
-        Member(w.tenant, place, counts[w.tenant], n) for place, (w, n) in enumerate(zip(chosen, parts, strict=True))
+        Member(w.tenant, place, counts[w.tenant], n, min(w.reserved_parts, n), cap)
+        for place, (w, n, cap) in enumerate(zip(chosen, parts, most, strict=True))
     )
     ends = [_stretched(ms, w.need, s.parts)(n) for ms, w, n in zip(stacks, chosen, parts, strict=True)]
     return Squad(members, policy, max(ends, default=0.0))
 
 
+def _fitting(members: list[Waiting], parts: int) -> list[Waiting]:
+    """As many as there are partitions, in order; one with a reservation stays, whatever its place."""
+    kept = sorted(range(len(members)), key=lambda i: (members[i].reserved_parts <= 0, i))[:parts]
+    return [members[i] for i in sorted(kept)]
+
+
+def _divided(chosen: Sequence[Waiting], stacks: Sequence[float], s: SquadSettings) -> tuple[list[int], list[int]]:
+    """Partitions of each member, and the most that it may hold."""
+    if s.exclusive:
+        times = [_stretched(ms, w.need, s.parts) for ms, w in zip(stacks, chosen, strict=True)]
+        wanted = _with_reserved(chosen, split(times, s.parts))
+    else:
+        wanted = _in_order(chosen, s.parts)
+    capped = [_capped(w, n) for w, n in zip(chosen, wanted, strict=True)]
+    fed = _within_bandwidth(chosen, capped, s.parts)
+    return fed, [n if n < before else w.most_parts for w, n, before in zip(chosen, fed, capped, strict=True)]
+
+
+def _in_order(chosen: Sequence[Waiting], total: int) -> list[int]:
+    """What is reserved first, one for everybody else, then what each can fill, down the order."""
+    held = [max(1, w.reserved_parts) for w in chosen]
+    while sum(held) > total:
+        held[max(range(len(held)), key=lambda i: (held[i], i))] -= 1
+    free = total - sum(held)
+    for i, w in enumerate(chosen):
+        more = max(0, min(_capped(w, math.ceil(_fills(w, total))) - held[i], free))
+        held[i] += more
+        free -= more
+    return held
+
+
 def _alone(only: Waiting, policy: str, settings: SquadSettings) -> Squad:
     """Nobody to share with: the whole device, no ranking."""
     count = _counts((only,), settings)[only.tenant]
-    member = Member(only.tenant, 0, count, _capped(only, settings.parts))
+    parts = _capped(only, settings.parts)
+    member = Member(only.tenant, 0, count, parts, min(only.reserved_parts, parts), only.most_parts)
     return Squad((member,) if count else (), policy, sum(only.segments_ms[:count]))
+
+
+def _can_fill(waiting: Waiting, parts: int) -> float:
+    return min(waiting.need, waiting.most_parts / parts) if waiting.most_parts else waiting.need
 
 
 def _capped(waiting: Waiting, parts: int) -> int:

@@ -118,6 +118,7 @@ def test_device_ratios_are_squads_over_the_others() -> None:
             "p99_ms": m,
             "p99_over_promise": m / 8,
             "late": 0.25,
+            "idle_while_runnable": 0.1,
             "requests_per_s": 1 / m,
             "outputs_equal": True,
             "scheduler_us_per_segment": 3.0,
@@ -128,5 +129,6 @@ def test_device_ratios_are_squads_over_the_others() -> None:
     assert found["mean_ms_vs_threads"] == 0.5
     assert found["p99_over_promise_vs_turns"] == 0.25
     assert found["late_pct"] == {"squads": 25.0, "threads": 25.0, "turns": 25.0}
+    assert found["idle_while_runnable_pct"] == 10.0
     assert found["requests_per_s_vs_turns"] == 4.0
     assert found["outputs_equal"] is True

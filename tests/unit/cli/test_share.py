@@ -52,6 +52,14 @@ def test_a_policy_is_set_and_an_unknown_one_refused(
     assert "no sharing policy 'best'" in capsys.readouterr().err
 
 
+def test_pairs_are_listed(daemon: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["share", "pairs", "--device", daemon[0], "--json"]) == 0
+    # One tenant has nobody beside it.
+    assert json.loads(capsys.readouterr().out) == {"pairs": []}
+    assert run(["share", "pairs", "--device", daemon[0]]) == 0
+    assert "BESIDE" in capsys.readouterr().out
+
+
 def test_squads_weights_and_timeline_are_listed(
     daemon: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

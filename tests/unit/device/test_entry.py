@@ -11,14 +11,14 @@ import onnx
 import pytest
 
 from dure.adapters.onnx.models import sample_input, write_model
-from dure.device.config import DeviceConfig, TenantConfig, validated
+from dure.device.config import DeviceConfig, TenantConfig, app_of, validated
 from dure.device.entry import Entry, Scaling
 from dure.device.executor import Executor
 from dure.device.server import route
 from dure.device.words import spoken_in
 from dure.model.errors import InvalidInput, NotAllowed
 from dure.share.feedback import LASTS_MS
-from dure.share.interference import empty_book
+from dure.share.interference import Observation, empty_book
 from dure.share.promise import Promise
 
 PATIENCE_S = 120.0
@@ -29,7 +29,7 @@ def tenant(name: str, latency_ms: float | None, **more: float) -> TenantConfig:
 
 
 def entry(*tenants: TenantConfig, memory_mib: int = 0) -> Entry:
-    return Entry(DeviceConfig(tenants, memory_mib=memory_mib), empty_book())
+    return Entry(DeviceConfig(tenants, memory_mib=memory_mib), empty_book)
 
 
 def test_time_over_threads_passes_through_what_was_measured() -> None:
@@ -60,6 +60,28 @@ def test_a_refusal_says_what_is_short_and_what_could_be_promised() -> None:
     again = entry(tenant("a", 9.0), tenant("b", verdict.nearest_ms))
     again.measured("a", Scaling(10.0, 5.0, 2))
     assert again.measured("b", Scaling(10.0, 5.0, 2)) == ()
+
+
+def test_a_promised_throughput_is_judged_like_the_latency_it_needs() -> None:
+    asks = TenantConfig("a", "a.onnx", promise=Promise(throughput_per_s=150.0))
+    judged = entry(asks)
+    # Even the whole device needs 8 ms for one request.
+    assert judged.measured("a", Scaling(16.0, 8.0, 2)) == ("a",)
+    assert judged.verdicts["a"].nearest_ms == pytest.approx(8.0)
+    modest = entry(TenantConfig("a", "a.onnx", promise=Promise(throughput_per_s=100.0, latency_ms=50.0)))
+    assert modest.measured("a", Scaling(16.0, 8.0, 2)) == ()
+
+
+def test_who_comes_late_is_judged_by_what_was_learnt_of_pairs() -> None:
+    book = empty_book()
+    judged = Entry(DeviceConfig((tenant("a", None), tenant("b", 9.0))), lambda: book)
+    judged.measured("a", Scaling(8.0, 4.0, 2))
+    a, b = app_of(tenant("a", None)), app_of(tenant("b", None))
+    book = book.learn([Observation(b, a, 0.5, 0.5, 0.3)] * 30)
+    assert judged.measured("b", Scaling(8.0, 8.0, 2)) == ("b",)
+    unaware = entry(tenant("a", None), tenant("b", 9.0))
+    unaware.measured("a", Scaling(8.0, 4.0, 2))
+    assert unaware.measured("b", Scaling(8.0, 8.0, 2)) == ()
 
 
 def test_memory_and_bandwidth_count_too() -> None:
@@ -141,7 +163,7 @@ def test_a_process_that_ends_while_it_loads_keeps_nobody_waiting(tmp_path: Path)
 
 
 def test_admission_can_be_switched_off() -> None:
-    judged = Entry(DeviceConfig((tenant("a", 1e-6),), admission=False), empty_book())
+    judged = Entry(DeviceConfig((tenant("a", 1e-6),), admission=False), empty_book)
     assert judged.measured("a", Scaling(1.0, 1.0, 1)) == ()
 
 

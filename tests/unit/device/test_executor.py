@@ -19,8 +19,12 @@ from dure.adapters.onnx.cut import cut
 from dure.adapters.onnx.models import KINDS, sample_input, write_model
 from dure.adapters.onnx.worker import Runner, whole_model
 from dure.device.config import DeviceConfig, TenantConfig, read_config, validated
+from dure.device.entry import Scaling
 from dure.device.executor import Executor
+from dure.device.idle import Idle
+from dure.device.record import Bubble, Record
 from dure.device.server import Tensor, route, to_array, to_tensor
+from dure.device.tuning import Tuner
 from dure.model.errors import DureError, InvalidInput, NotFound, Temporary
 from dure.share.promise import Promise
 
@@ -43,6 +47,43 @@ def daemon(models: dict[str, Path]) -> Iterator[Executor]:
     executor = Executor(validated(DeviceConfig(tenants, cores=2)))
     yield executor
     executor.close()
+
+
+def test_fewer_threads_are_not_taken_for_neighbours_that_disturb(daemon: Executor, models: dict[str, Path]) -> None:
+    """A piece that took as long as its share of the device explains teaches that nobody disturbed it."""
+    name, other = sorted(models)[:2]
+    given = {kind: sample_input(onnx.load(str(models[kind]))) for kind in (name, other)}
+    for kind in given:
+        daemon.submit(kind, given[kind]).result(PATIENCE_S)
+    daemon._entry._scaling[name] = Scaling(10.0, 5.0, 2)
+    assert daemon._entry.stretch(name, 0.5) == pytest.approx(2.0)
+    assert daemon._entry.stretch(name, 1.0) == pytest.approx(1.0)
+    tuner = Tuner(daemon.config, Record())
+    for _ in range(64):
+        alone_ms = 4.0 * daemon._entry.stretch(name, 0.5)
+        tuner.learn(name, ((other, 0.5),), 0.5, alone_ms, 8.0)
+    assert tuner.book.rho(tuner.app(name), tuner.app(other)).mean < 0.03
+
+
+def test_threads_that_idle_while_somebody_could_run_are_bubbles() -> None:
+    record = Record()
+    idle = Idle(record)
+    for at_ms, share in ((1.0, 0.0), (2.0, 0.5), (3.0, 0.5), (4.0, 1.0), (7.0, 0.0), (9.0, 0.0)):
+        idle.note(at_ms, share)
+    assert record.timeline(0.0)[1] == (Bubble(2.0, 4.0, 0.5), Bubble(4.0, 7.0, 1.0))
+
+
+def test_a_lone_thread_has_no_bubbles_and_taking_turns_would(models: dict[str, Path]) -> None:
+    """Who is paced idles by its own limit; a squad that leaves somebody out while a thread is free is a bubble."""
+    tenants = tuple(tenant(kind, path) for kind, path in models.items())
+    executor = Executor(validated(DeviceConfig(tenants, cores=1)))
+    try:
+        given = {kind: sample_input(onnx.load(str(path))) for kind, path in models.items()}
+        for future in [executor.submit(kind, given[kind]) for kind in given for _ in range(3)]:
+            future.result(PATIENCE_S)
+        assert executor.record.timeline(0.0)[1] == ()
+    finally:
+        executor.close()
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
@@ -191,6 +232,29 @@ def test_inputs_that_do_not_fit_are_the_callers_mistake(daemon: Executor, models
     assert len(daemon.record.answers("convolution", 0.0)) == answered
     assert daemon.submit("convolution", given).result(PATIENCE_S)
     assert daemon.starts("convolution") == 1
+
+
+def test_a_reservation_holds_under_overload(models: dict[str, Path]) -> None:
+    """Shortest first would let two tenants with a backlog of short requests keep both threads to the end."""
+    group = (
+        tenant("long", models["convolution"], reserved=0.5),
+        *(tenant(name, models["transformer"], batch=True) for name in ("short-1", "short-2")),
+    )
+    executor = Executor(validated(DeviceConfig(group, cores=2, policy="jct", admission=False)))
+    try:
+        given = {
+            name: sample_input(onnx.load(str(models[kind])))
+            for name, kind in (("long", "convolution"), ("short-1", "transformer"), ("short-2", "transformer"))
+        }
+        for name in given:
+            executor.submit(name, given[name]).result(PATIENCE_S)
+        backlog = [executor.submit(name, given[name]) for _ in range(60) for name in ("short-1", "short-2")]
+        executor.submit("long", given["long"]).result(PATIENCE_S)
+        assert not all(future.done() for future in backlog)
+        for future in backlog:
+            future.result(PATIENCE_S)
+    finally:
+        executor.close()
 
 
 def test_closing_fails_what_still_waits(models: dict[str, Path]) -> None:

@@ -62,6 +62,13 @@ def test_hybrid_prefers_the_heavier_of_two_equal_requests() -> None:
     assert places(POLICIES["hybrid"], rows) == [1, 0]
 
 
+def test_hybrid_serves_a_hopeless_request_again_once_equation_3_has_raised_its_tenant() -> None:
+    """Its backlog waits behind it: worth nothing at all, it would keep them out for ever."""
+    job = (True, 24.0, 1.0, 5.0, 1e6, 0.1)
+    assert places(POLICIES["hybrid"], [(True, 10.0, 0.6, 1500.0, 60.0, 2.9), job]) == [0, 1]
+    assert places(POLICIES["hybrid"], [(True, 10.0, 0.6, 1500.0, 60.0, 0.1), job]) == [1, 0]
+
+
 def test_slack_guarded_is_jct_while_everyone_has_slack() -> None:
     rows = [(True, 9.0, 1.0, 0.0, 500.0, 1.0), (True, 2.0, 1.0, 0.0, 500.0, 1.0), (True, 5.0, 1.0, 0.0, 500.0, 1.0)]
     assert places(POLICIES["slack-guarded"], rows) == [2, 0, 1]

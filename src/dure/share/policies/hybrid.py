@@ -11,6 +11,10 @@ from numba import njit
 
 from dure.share.policies.arrays import Flags, Places, Reals
 
+LEAST = 0.05
+"""What ending a request is worth at least, however late it is: those behind it in its tenant's queue wait for it.
+With nothing to gain from it a tenant that was overloaded once would stay behind its backlog for ever."""
+
 
 @njit(cache=True)
 def rank(waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, weight: Reals, out: Places) -> None:
@@ -45,6 +49,6 @@ def worth(latency: float, target: float) -> float:
 
 @njit(cache=True)
 def _index(left: float, age: float, target: float, weight: float, queue: float) -> float:
-    now = worth(age + left, target)
-    last = worth(age + queue, target)
+    now = max(LEAST, worth(age + left, target))
+    last = max(LEAST, worth(age + queue, target))
     return float(weight * (0.1 * now + (now - last)) / max(left, 1e-6))

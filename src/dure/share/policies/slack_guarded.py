@@ -10,7 +10,6 @@ Source: ours. Cost O(K^2) for K waiting requests. Not for tenants without a late
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from dure.share.policies.arrays import Flags, Places, Reals
@@ -34,34 +33,56 @@ HARDER = 1.5
 """So many times the part that the earliest deadline needs: among equals one after the other is better for all."""
 
 
+DUE = 32
+PLACE = (1 << DUE) - 1
+"""While places are given, the upper half of `out` holds the tenants in the order of their deadlines: the benchmark's
+loop calls this where no array can be made."""
+
+
 @njit(cache=True)
 def rank(waiting: Flags, left: Reals, need: Reals, age: Reals, target: Reals, weight: Reals, out: Places) -> None:
     """Write each waiting request's place into `out` (0 goes first); idle tenants keep the last places."""
     tenants = waiting.shape[0]
-    due = np.empty(tenants, np.int64)
-    waiting_count = 0
+    count = 0
     for k in range(tenants):
         out[k] = tenants
+    for k in range(tenants):
         if waiting[k]:
-            at = waiting_count
-            while at > 0 and target[k] - age[k] < target[due[at - 1]] - age[due[at - 1]]:
-                due[at] = due[at - 1]
+            at = count
+            while at > 0 and target[k] - age[k] < target[_due(out, at - 1)] - age[_due(out, at - 1)]:
+                _set_due(out, at, _due(out, at - 1))
                 at -= 1
-            due[at] = k
-            waiting_count += 1
+            _set_due(out, at, k)
+            count += 1
     ahead = 0.0
-    for place in range(waiting_count):
-        best = _shortest(out, due, waiting_count, tenants, left, age, target)
-        if not _kept(best, ahead, out, due, waiting_count, tenants, left, age, target):
-            best = _pressed(best, out, due, waiting_count, tenants, left, age, target)
-        out[best] = place
+    for place in range(count):
+        best = _shortest(out, count, left, age, target)
+        if not _kept(best, ahead, out, count, left, age, target):
+            best = _pressed(best, out, count, left, age, target)
+        out[best] += place - tenants
         ahead += left[best]
+    for k in range(tenants):
+        out[k] &= PLACE
 
 
 @njit(cache=True)
-def _pressed(
-    otherwise: int, out: Places, due: Places, count: int, none: int, left: Reals, age: Reals, target: Reals
-) -> int:
+def _due(out: Places, at: int) -> int:
+    """Who has the deadline of this place in their order."""
+    return int(out[at] >> DUE)
+
+
+@njit(cache=True)
+def _set_due(out: Places, at: int, k: int) -> None:
+    out[at] = (out[at] & PLACE) | (k << DUE)
+
+
+@njit(cache=True)
+def _placed(out: Places, k: int) -> bool:
+    return bool((out[k] & PLACE) < out.shape[0])
+
+
+@njit(cache=True)
+def _pressed(otherwise: int, out: Places, count: int, left: Reals, age: Reals, target: Reals) -> int:
     """The earliest deadline of those who can still be on time; or whoever is much harder pressed, if one after the
     other they would not all be on time but together they may."""
     first = otherwise
@@ -72,8 +93,8 @@ def _pressed(
     passed = 0.0
     late = False
     for at in range(count):
-        k = due[at]
-        if out[k] != none or age[k] + left[k] > GRACE * target[k]:
+        k = _due(out, at)
+        if _placed(out, k) or age[k] + left[k] > GRACE * target[k]:
             continue
         passed += left[k]
         late = late or age[k] + passed > LATE * target[k]
@@ -89,12 +110,12 @@ def _pressed(
 
 
 @njit(cache=True)
-def _shortest(out: Places, due: Places, count: int, none: int, left: Reals, age: Reals, target: Reals) -> int:
+def _shortest(out: Places, count: int, left: Reals, age: Reals, target: Reals) -> int:
     best = -1
     least = 0.0
     for at in range(count):
-        k = due[at]
-        if out[k] != none:
+        k = _due(out, at)
+        if _placed(out, k):
             continue
         late = max(0.0, age[k] + left[k] - target[k])
         work = left[k] / (1.0 + AGEING * late / target[k])
@@ -105,22 +126,12 @@ def _shortest(out: Places, due: Places, count: int, none: int, left: Reals, age:
 
 
 @njit(cache=True)
-def _kept(
-    first: int,
-    ahead: float,
-    out: Places,
-    due: Places,
-    count: int,
-    none: int,
-    left: Reals,
-    age: Reals,
-    target: Reals,
-) -> bool:
+def _kept(first: int, ahead: float, out: Places, count: int, left: Reals, age: Reals, target: Reals) -> bool:
     """Would everyone who is not already late still be on time behind `first`?"""
     passed = ahead + left[first]
     for at in range(count):
-        k = due[at]
-        if k == first or out[k] != none:
+        k = _due(out, at)
+        if k == first or _placed(out, k):
             continue
         if age[k] + left[k] > GRACE * target[k]:
             continue

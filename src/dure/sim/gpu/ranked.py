@@ -15,43 +15,44 @@ from numba import njit
 
 from dure.share.policies import hybrid, jct, slack_guarded, slo
 from dure.sim.gpu.baselines.codes import HYBRID, JCT, SLO
-from dure.sim.gpu.state import Gpu
+from dure.sim.gpu.state import Gpu, inlined
 
 NOBODY = -1
 """No tenant has room for a kernel."""
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def admit(g: Gpu, k: int) -> None:
     """A request just came in: nothing of it is issued yet."""
     own = g.tenants[k]
     own.issued = 0
     own.ready = np.inf
     g.world[0].ranked_until = 0.0
+    g.world[0].open += wants(g, k)
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def advance(g: Gpu, k: int) -> None:
     """One kernel ended: the next takes its place, with the rank it was issued with, if it was issued."""
     own = g.tenants[k]
     own.ready = np.inf
+    # The one that ended makes room for one, unless the part or the request ends before it.
+    g.world[0].open += own.issued == own.kernel - 1 + g.ahead.shape[1] and wants(g, k)
     if own.kernel < own.issued:
         slot = own.kernel % g.ahead.shape[1]
         own.rank = g.ahead[k, slot].rank
         own.ready = g.ahead[k, slot].ready
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def step(g: Gpu, policy: int) -> None:
     """While the host is free, issue the next kernel of the tenant that the policy ranks first."""
     w = g.world[0]
-    while w.host_free <= w.t:
+    while w.open > 0 and w.host_free <= w.t:
         best = NOBODY
         for k in range(g.tenants.shape[0]):
             if wants(g, k) and (best == NOBODY or g.places[k] < g.places[best]):
                 best = k
-        if best == NOBODY:
-            return
         if w.t >= w.ranked_until:
             _rank(g, policy)
             w.ranked_until = w.t + w.rank_ms
@@ -60,14 +61,14 @@ def step(g: Gpu, policy: int) -> None:
         _issue(g, best, float(g.places[best]), w.host_free + w.launch)
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def wants(g: Gpu, k: int) -> bool:
     """There is room for one more kernel behind its running one."""
     own = g.tenants[k]
-    return bool(own.live and own.issued < min(own.kernel + g.ahead.shape[1], own.count))
+    return bool(own.live and own.issued < min(own.kernel + g.ahead.shape[1], own.count, own.limit))
 
 
-@njit(cache=True, forceinline=True)
+@inlined
 def _issue(g: Gpu, k: int, place: float, ready: float) -> None:
     own = g.tenants[k]
     slot = own.issued % g.ahead.shape[1]
@@ -77,6 +78,7 @@ def _issue(g: Gpu, k: int, place: float, ready: float) -> None:
         own.rank = place
         own.ready = ready
     own.issued += 1
+    g.world[0].open -= not wants(g, k)
 
 
 @njit(cache=True)

@@ -12,14 +12,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dure.share.squad import SquadSettings
 from dure.sim.gpu import state
 from dure.sim.gpu.baselines import bless, capped, codes
 from dure.sim.gpu.device import GpuSpec
 from dure.sim.gpu.engine import simulate
+from dure.sim.gpu.formed import Former
 from dure.sim.gpu.profile import Profile, stretched, waved
 
 PARTS = 18
 """Partitions in which shares are promised: 6 SMs each on an A100."""
+
+
+FORMED = " squads"
+"""Ending of the names of systems whose squads the engine of `share` forms."""
 
 
 class System(msgspec.Struct, frozen=True):
@@ -42,6 +48,8 @@ class System(msgspec.Struct, frozen=True):
     """Policies order the tenants anew after this time, and whenever a request comes or ends."""
     ahead: int = 6
     """Kernels of one tenant at the device: the running one and those queued behind it."""
+    squads: SquadSettings = SquadSettings()
+    """How the engine of `share` forms them, as on live devices."""
 
 
 SYSTEMS = {
@@ -61,6 +69,8 @@ SYSTEMS = {
         System("slo", codes.RANKED, policy=codes.SLO),
         System("hybrid", codes.RANKED, policy=codes.HYBRID),
         System("slack-guarded", codes.RANKED, policy=codes.SLACK_GUARDED),
+        System("hybrid" + FORMED, codes.FORMED),
+        System("slack-guarded" + FORMED, codes.FORMED),
     )
 }
 
@@ -109,7 +119,12 @@ def play(
     """Run all requests. `times` is tenant x request: think times (closed) or arrival times, in ms."""
     g = _compile(gpu, tenants, times, system, closed, extra_slowdown, drag)
     trace = np.zeros((trace_rows, 5))
-    rows = simulate(g, system.code, system.policy, trace)
+    rows = simulate(g, system.code, system.policy, trace, 0)
+    if system.code == codes.FORMED:
+        former = Former(g, [t.profile for t in tenants], system.name.removesuffix(FORMED), system.squads)
+        while g.world[0]["asks"]:
+            former.arrange()
+            rows = simulate(g, system.code, system.policy, trace, rows)
     world = g.world[0]
     room = max(float(world["inside"]) * gpu.sms, 1e-12)
     return Outcome(
@@ -143,7 +158,10 @@ def _compile(
         phi=(2.0 * shares) ** 0.3,
         latency=np.full(times.shape, np.nan),
         order=np.zeros(len(tenants), np.int64),
+        holders=np.zeros(len(tenants), np.int64),
         sides=np.zeros((2, len(tenants))),
+        chosen=np.zeros(len(tenants), np.int64),
+        split=np.zeros(len(tenants), np.int64),
         waiting=np.zeros(len(tenants), np.bool_),
         seen=np.zeros((5, len(tenants))),
         places=np.zeros(len(tenants), np.int64),

@@ -254,8 +254,9 @@ def test_tight_targets_are_missed_as_published_by_caps_and_free_sharing() -> Non
 
 
 def test_tight_targets_reading_q_comes_nearest_to_the_published_misses() -> None:
-    """Published: 0.6 %. No reading of the text reproduces it; this one misses them in one model only."""
+    """Published: 0.6 %. This reading comes within five points and misses much in one model only."""
     found = {s: qos_missed_pct(s) for s in ("BLESS-L", "BLESS-R", "BLESS-Q")}
+    assert found["BLESS-Q"] == pytest.approx(0.6, abs=5.0)
     assert found["BLESS-Q"] < 0.25 * found["BLESS-R"] < found["BLESS-L"]
     others = [
         pair(A100_APPS[a], load, SYSTEMS["BLESS-Q"], s, targets=t).p99

@@ -3,8 +3,9 @@
 A squad is formed whenever the device has drained: repeatedly the next kernel of the request chosen by pace
 = time the promise allows for its progress / time since arrival. The text of the paper can be read two ways;
 both are here. Reading R serves the smallest pace (the request furthest behind), L the largest. Neither keeps the
-tight targets of its QoS experiment; reading Q comes nearest: whoever's work left needs the largest part of the
-time to its target goes first, and a squad ends early when a request arrives.
+tight targets of its QoS experiment; reading Q does, within five points: whoever's work left, on the profile of its
+promised share, needs the largest part of the time to its target goes first, and a squad ends early when a request
+arrives.
 
 The squad then runs without caps, or with the strict split of 18 partitions whose predicted makespan is shortest
 (each partition to the member that ends last, which is exact). A strict split binds only the first half of a
@@ -43,7 +44,8 @@ def step(g: Gpu) -> None:
         waiting = waiting or g.tenants[k].live
     if not waiting:
         return
-    chosen = np.zeros(tenants, np.int64)
+    chosen = g.chosen
+    chosen[:] = 0
     gather(g, chosen)
     w = g.world[0]
     w.squads += 1
@@ -98,14 +100,13 @@ def _urgency(g: Gpu, k: int, chosen: int, elapsed: float) -> float:
     own = g.tenants[k]
     parts = g.tau.shape[1]
     at = own.kernel + chosen
-    if g.world[0].reading == NEEDED_RATE:
-        whole = g.tau[own.first + own.count - 1, parts - 1]
-        done = g.tau[own.first + at - 1, parts - 1] if at > 0 else 0.0
-        return float((whole - done) / max(own.target - elapsed, 1e-3))
     share = min(max(round(own.quota * parts), 1), parts) - 1
+    whole = g.tau[own.first + own.count - 1, share]
     tau = g.tau[own.first + at - 1, share] if at > 0 else 0.0
+    if g.world[0].reading == NEEDED_RATE:
+        return float((whole - tau) / max(own.target - elapsed, 1e-3))
     if own.target > 0.0:
-        tau *= own.target / g.tau[own.first + own.count - 1, share]
+        tau *= own.target / whole
     pace = tau / (elapsed + 1e-6)
     return float(pace if g.world[0].reading == LARGEST_PACE else -pace)
 
@@ -115,7 +116,7 @@ def partition(g: Gpu, chosen: np.ndarray, mode: int) -> None:
     """Set caps (and the kernel that lifts them) if a strict split is predicted to beat free sharing."""
     tenants = g.tenants.shape[0]
     parts = g.tau.shape[1]
-    split = np.zeros(tenants, np.int64)
+    split = g.split
     strict = best_split(g, chosen, split)
     if mode == CHOOSE and strict >= free_time(g, chosen):
         return

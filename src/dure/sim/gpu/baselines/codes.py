@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-CAPPED, UNBOUND, TEMPORAL, REEF, ORION, BLESS, RANKED = range(7)
+CAPPED, UNBOUND, TEMPORAL, REEF, ORION, BLESS, RANKED, FORMED = range(8)
 
 JCT, SLO, HYBRID, SLACK_GUARDED = range(4)
