@@ -19,7 +19,7 @@ from dure.scale.hpa.normalize import HpaState, ScaleEvent
 VERBOSE = "--vmodule=horizontal=4"
 _LINE = re.compile(
     r"^I(?P<stamp>\d{4} \d\d:\d\d:\d\d\.\d{6}) .*horizontal\.go:\d+\] "
-    r'"(?P<what>Proposing desired replicas|Successfully rescaled|Decided not to scale)" '
+    r'"(?P<what>Proposing desired replicas(?: from zero)?|Successfully rescaled|Decided not to scale)" '
     r".*?desiredReplicas=(?P<replicas>\d+)"
 )
 _PROPOSING = "Proposing desired replicas"
@@ -83,7 +83,7 @@ def decisions(text: str, year: int | None = None) -> list[Decision]:
         if match is None:
             continue
         replicas, moment_s = int(match["replicas"]), _moment(match["stamp"], year)
-        if match["what"] == _PROPOSING:
+        if match["what"].startswith(_PROPOSING):
             proposal = (replicas, moment_s)
         elif proposal is not None:
             found.append(Decision(proposal[0], replicas, proposal[1], moment_s))

@@ -9,12 +9,12 @@ from dure.bench.result import Cell, Row
 from dure.bench.scale_cells import ENGINE, MOST, PROMISE, BenchCell, parse
 from dure.bench.streams import make_stream
 from dure.scale.serving import ServingSettings
-from dure.scale.warm import pool_size
 from dure.sim.serving.frontier import hours_at, misses_at
 from dure.sim.serving.profile import capacity, early
 from dure.sim.serving.scalers import DureScaler
 from dure.sim.serving.service import Requests
 from dure.sim.serving.shared import WarmPool, play_together
+from dure.sim.serving.warm import pool_size
 
 NAME = "shared"
 ALONE, POOLED = "dure", "dure-warm-pool"

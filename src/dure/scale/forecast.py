@@ -1,20 +1,23 @@
 """Forecast of a service's demand one boot time ahead, with a margin from the errors that it really made.
 
-Called by `serving` once per control interval with the demand of that interval. Demand returns to its level: what is
-expected is the mean of the last hour and that part of the present deviation which has lasted one boot time in the
-past (its correlation with itself). Where deviations are over before a replica is ready that part is zero and the
-level alone is provided for. Three such laws (plain, with the level's trend, with yesterday's hours) are judged by
-what following them would have cost; the cheapest speaks. Few numbers are learnt, so little history is enough.
+Called by `serving` once per control interval with the demand of that interval. What is expected is the last hour's
+level and what its deviations now, over five minutes and over half an hour have meant one boot time later, which a
+regression learns as it goes (`regression`). A second law needs no such weights: the level's trend and that part of
+the present deviation which has lasted one boot time in the past (its correlation with itself). A third is the first
+with yesterday's hours. They are judged by what following them would have cost; the cheapest speaks.
 Cost: O(laws) per step. Not before one horizon and five minutes of history: it then says that it is not trusted.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from dure.scale.regression import Regression
 
 Floats = NDArray[np.float64]
 
@@ -25,17 +28,22 @@ class ForecastSettings(msgspec.Struct, frozen=True):
     A law is charged for what it provides and `shortfall` times for what it lacks. Another than the first speaks only
     where it would have been cheaper by `handicap`, in the last hours and, once there is a day, around this hour of
     yesterday: yesterday's hours can only show their worth at the hour that they are about.
+    A margin ends at the highest demand of a day, or at `beyond` of the level where that is more: in the middle of a
+    surge it would be provided for a second one on top.
     """
 
     horizon_s: float
     step_s: float = 5.0
     short_s: float = 30.0
+    middle_s: float = 300.0
+    long_s: float = 1800.0
     level_s: float = 3600.0
     memory_s: float = 6 * 3600.0
     day_s: float = 86_400.0
     season_s: float = 600.0
     shortfall: float = 20.0
     handicap: float = 1.05
+    beyond: float = 1.5
     least_errors: int = 60
 
 
@@ -47,9 +55,12 @@ class Law(msgspec.Struct, frozen=True):
     season: bool
 
 
-LAWS = (Law("level", False, False), Law("trend", True, False), Law("yesterday", False, True))
+LAWS = (Law("means", False, False), Law("trend", True, False), Law("yesterday", False, True))
 # Every law is judged with each of these margins and counts with its best.
 MARGINS = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+# What is supposed of a service of which nothing is known yet: a deviation of five minutes remains by that part, and
+# the sooner the horizon the more the last moments say. Chosen on streams that no published figure is about.
+USUAL, SOON_S = 0.7, 60.0
 _TREND = np.array([int(law.trend) for law in LAWS])
 _SEASON = np.array([law.season for law in LAWS])
 
@@ -57,15 +68,16 @@ _SEASON = np.array([law.season for law in LAWS])
 class Forecast(msgspec.Struct, frozen=True):
     """Expected demand at the horizon, its standard error and the floor so many errors above, by the law of that name.
 
-    `followed` is present demand as far as it is worth following: the level, and a deviation whole where at least half
-    of it has lasted one horizon in the past, less of it in proportion. `error_ratio` is what the law would have cost
-    over what "as now" would have cost; `as_now` is that one's floor.
+    `followed` is present demand as far as it is worth following: the level, and of a deviation the part `lasts`: all
+    of it where at least half has lasted one horizon in the past, less in proportion. `error_ratio` is what the law
+    would have cost over what "as now" would have cost; `as_now` is that one's floor.
     `held` is the share of past floors that demand stayed below, the quantile that the floor really is. Not `trusted`
     while too little is known.
     """
 
     mean: float
     followed: float
+    lasts: float
     error: float
     floor: float
     trusted: bool
@@ -104,6 +116,24 @@ class _Rolling:
         return found
 
 
+class _Highest:
+    """The highest of the last `span` values, to a twentieth of the span: what is kept are the highest of blocks."""
+
+    def __init__(self, span: int) -> None:
+        self.block = max(span // 20, 1)
+        self.count, self.blocks = 0, list[float]()
+
+    def add(self, value: float) -> None:
+        if self.count % self.block == 0:
+            self.blocks = [*self.blocks, value][-20:]
+        self.count += 1
+        self.blocks[-1] = max(self.blocks[-1], value)
+
+    @property
+    def value(self) -> float:
+        return max(self.blocks)
+
+
 def _forget(kept: list[Any], count: int) -> None:
     """Only what is still asked for; cut seldom, as cutting costs as much as what is kept."""
     if len(kept) > 2 * count:
@@ -117,6 +147,7 @@ class _Said(msgspec.Struct, frozen=True):
     margins: Floats
     floor: float
     level: float
+    features: Floats
 
 
 class Forecaster:
@@ -136,6 +167,9 @@ class Forecaster:
         self.handicaps = np.where(np.arange(len(LAWS)) > 0, settings.handicap, 1.0)
         spans_s = settings.day_s + settings.level_s + settings.season_s
         self.longest = self._steps(spans_s) + self.ahead + 2
+        self.highest = _Highest(self._steps(settings.day_s + settings.level_s))
+        at_once = math.exp(-settings.horizon_s / SOON_S)
+        self.regression = Regression((at_once, USUAL * (1.0 - at_once), 0.0, 0.0), settings.memory_s)
 
     def feed(self, value: float, safety: float) -> Forecast:
         """Add one interval's demand; forecast the demand at the horizon."""
@@ -147,18 +181,25 @@ class Forecaster:
         self._learn((now - levels) / levels)
         self._judge(now)
         lasting = self._lasting()
+        lasts = np.minimum(2.0 * lasting, 1.0)
         expected = levels + lasting * (now - levels)
-        followed = levels + np.minimum(2.0 * lasting, 1.0) * (now - levels)
+        features = self._features(now, float(levels[0]))
+        self._regress(now)
+        expected[0] = max(float(levels[0]) * (1.0 + self.regression.expected(features)), 0.0)
+        followed = levels + lasts * (now - levels)
         means = np.append(expected[_TREND] * np.where(_SEASON, self._yesterday(), 1.0), now)
         margins = means * np.sqrt(self.errors.mean)
         losses = self.losses.mean.reshape(len(MARGINS), -1).min(axis=0)
         regrets = self._regrets(losses)
         best = int(np.argmin(regrets[:-1] * self.handicaps))
-        floors = np.maximum(means + safety * margins, 0.0)
-        self.said.append(_Said(means, margins, float(floors[best]), float(levels[0])))
+        self.highest.add(now)
+        limit = max(self.highest.value, self.settings.beyond * float(levels[0]))
+        floors = np.maximum(np.minimum(means + safety * margins, limit), means)
+        self.said.append(_Said(means, margins, float(floors[best]), float(levels[0]), features))
         return Forecast(
             mean=float(means[best]),
             followed=float(followed[_TREND[best]]),
+            lasts=float(lasts[_TREND[best]]),
             error=float(margins[best]),
             floor=float(floors[best]),
             trusted=self.errors.count >= self.settings.least_errors,
@@ -190,6 +231,17 @@ class Forecaster:
         self.spread.add(deviation * deviation)
         if len(self.deviations) > self.ahead:
             self.echo.add(deviation * self.deviations[-1 - self.ahead])
+
+    def _features(self, now: float, level: float) -> Floats:
+        """Deviations of the last moments, minutes and half hour from the level, in parts of it, and a constant."""
+        minutes, half_hour = (self._mean(0, self._steps(s)) for s in (self.settings.middle_s, self.settings.long_s))
+        return np.array([now / level - 1.0, minutes / level - 1.0, half_hour / level - 1.0, 1.0])
+
+    def _regress(self, truth: float) -> None:
+        """Learn what the features of one horizon ago have come to."""
+        if len(self.said) >= self.ahead:
+            then = self.said[-self.ahead]
+            self.regression.learn(then.features, truth / then.level - 1.0, self.settings.step_s)
 
     def _lasting(self) -> Floats:
         """The part of a deviation that was still there one horizon later; never an opposite one."""

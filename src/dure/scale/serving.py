@@ -29,9 +29,10 @@ class ServingSettings(msgspec.Struct, frozen=True):
     """`load` is the demand one replica carries within its promise; `safety` how many standard errors of the forecast
     are provided for above what it expects.
 
-    A replica that is given back and wanted again costs a boot, so needs are remembered for two boot times, between
-    150 and 300 s, unless `hold_s` says otherwise. Demand is a mean over `demand_s`, by default a fifth of the
-    boot time between 10 and 30 s: where replicas come soon, noise costs less than delay. With a shared pool of warm
+    A replica that is given back and wanted again costs a boot, so needs are remembered for one boot time where
+    deviations of demand last, and for two where they are bursts that come again; between 150 and 300 s, unless
+    `hold_s` says otherwise. Demand is a mean over `demand_s`, by default a fifth of the boot time between 10 and
+    30 s: where replicas come soon, noise costs less than delay. With a shared pool of warm
     machines `boot_s` is the time of a warm start and `refill_s` how long the pool takes to replace a machine.
     """
 
@@ -53,9 +54,9 @@ class ServingSettings(msgspec.Struct, frozen=True):
     def window_s(self) -> float:
         return min(max(self.boot_s / 5.0, 10.0), 30.0) if self.demand_s is None else self.demand_s
 
-    @property
-    def held_s(self) -> float:
-        return min(max(self.boot_s * 2.0, 150.0), 300.0) if self.hold_s is None else self.hold_s
+    def held_s(self, lasts: float) -> float:
+        """How long needs are remembered when that part of a deviation lasts a boot time."""
+        return min(max(self.boot_s * (2.0 - lasts), 150.0), 300.0) if self.hold_s is None else self.hold_s
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -97,10 +98,11 @@ class ServingPolicy:
         self.carries: float | None = None
         self.context = _Slow(1000.0)
         self.output = _Slow(mean_output)
-        self.series: list[float] = []
+        self.rates: list[float] = []
         self.needs: list[int] = []
         self.forecast_on = settings.forecast
         self.held = 0.0
+        self.lasts = 0.0
         self.error = 0.0
 
     def step(self, seen: Seen) -> Wish:
@@ -109,15 +111,13 @@ class ServingPolicy:
         self.context.learn(seen.arrived_context, seen.arrivals)
         self.output.learn(seen.finished_output, seen.finished)
         tail = self.work.decode_s * self.output.mean + self.work.request_s
-        self.series = [*self.series, seen.arrivals * self.each_s / settings.step_s][-self._steps(settings.window_s) :]
-        window = self.series
-        demand = sum(window) / len(window)
+        self.rates = [*self.rates, seen.arrivals / settings.step_s][-self._steps(settings.window_s) :]
+        demand = sum(self.rates) / len(self.rates) * self.each_s
         backlog = self.work.prefill_s * seen.waiting_tokens + tail * seen.waiting
         waits = backlog / settings.backlog_s
         followed, floor = self._foreseen(demand)
         wanted = self._replicas(max(followed + waits, floor))
-        steps = self._steps(settings.held_s)
-        self.needs = [*self.needs, max(wanted, self._replicas(demand + waits))][-steps:]
+        self.needs = [*self.needs, max(wanted, self._replicas(demand + waits))][-self._steps(settings.held_s(0.0)) :]
         return self._held(wanted, seen.target, demand, floor, floor > followed + waits)
 
     @property
@@ -141,26 +141,32 @@ class ServingPolicy:
     def _foreseen(self, demand: float) -> tuple[float, float]:
         """Demand as far as it is followed, and the floor; trust in the forecast is lost and won with a gap between.
 
+        What is forecast are requests: prompts that become longer change what each costs, not how many come.
         A burst that is over when its replica is ready buys nothing. While the forecast is off or knows too little,
         all of demand is followed, with the margin by which "as now" has been wrong, so that nothing is unguarded.
         """
-        forecast = self.forecaster.feed(self.series[-1], self.settings.safety)
+        forecast, each_s = self.forecaster.feed(self.rates[-1], self.settings.safety), self.each_s
         self.held = forecast.held
         if self.reserve is not None:
-            self.error = self.reserve.feed(self.series[-1], 0.0).error / self.load
+            self.error = self.reserve.feed(self.rates[-1], 0.0).error * each_s / self.load
+        self.lasts = 0.0
         if not forecast.trusted or not self.settings.forecast:
             return demand, 0.0
         limit = self.settings.distrust if self.forecast_on else self.settings.trust
         self.forecast_on = forecast.error_ratio <= limit
-        return (forecast.followed, forecast.floor) if self.forecast_on else (demand, forecast.as_now)
+        self.lasts = forecast.lasts if self.forecast_on else 0.0
+        if not self.forecast_on:
+            return demand, forecast.as_now * each_s
+        return forecast.followed * each_s, forecast.floor * each_s
 
     def _held(self, wanted: int, target: int, demand: float, floor: float, by_forecast: bool) -> Wish:
         """Grow to what is wanted; shrink to the highest need of the hold time, demand's own included."""
-        highest = max(self.needs)
+        steps = self._steps(self.settings.held_s(self.lasts))
+        highest = max(self.needs[-steps:])
         if wanted > target:
             reason = "ForecastFloor" if by_forecast and self.forecast_on else "DemandAbove"
             return Wish(wanted, reason, demand, floor, self.forecast_on, self.held)
-        if highest < target and len(self.needs) >= self._steps(self.settings.held_s):
+        if highest < target and len(self.needs) >= steps:
             return Wish(highest, "DemandBelow", demand, floor, self.forecast_on, self.held)
         reason = "Steady" if self.forecast_on or not self.settings.forecast else "SteadyForecastOff"
         return Wish(target, reason, demand, floor, self.forecast_on, self.held)

@@ -154,7 +154,7 @@ def test_what_is_remembered_does_not_grow_without_end() -> None:
     forecaster = engine.policy.forecaster
     assert len(forecaster.sums) <= 2 * forecaster.longest < steps
     assert len(forecaster.said) <= 4
-    assert len(engine.policy.series) == 1
+    assert len(engine.policy.rates) == 1
 
 
 def test_looks_at_odd_moments_say_the_same_as_looks_at_even_ones() -> None:

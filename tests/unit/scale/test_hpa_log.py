@@ -33,6 +33,13 @@ def test_a_proposal_whose_write_failed_and_lines_of_others_are_no_decisions() ->
     assert decisions(LOG, 2026)[1:] == [Decision(6, 8, _at(4.0), _at(4.0005))]
 
 
+def test_a_proposal_from_zero_is_one_too() -> None:
+    text = LOG.replace(
+        '"Proposing desired replicas" desiredReplicas=10', '"Proposing desired replicas from zero" desiredReplicas=10'
+    )
+    assert decisions(text, 2026) == decisions(LOG, 2026)
+
+
 MANY = """\
 I1116 10:22:01.000100 77 horizontal.go:907] "Proposing desired replicas" desiredReplicas=9 scaleTarget="D/n/a"
 I1116 10:22:01.000200 77 horizontal.go:907] "Proposing desired replicas" desiredReplicas=3 scaleTarget="D/n/b"

@@ -10,7 +10,7 @@ import pytest
 from dure.scale.forecast import Forecaster, ForecastSettings
 from dure.scale.serving import Seen, ServingPolicy, ServingSettings, WorkModel
 from dure.scale.signals import SIGNALS, fitting, query
-from dure.scale.warm import pool_size
+from dure.sim.serving.warm import pool_size
 
 
 def seen(arrivals: int, target: int, waiting: int = 0) -> Seen:
@@ -101,16 +101,41 @@ def test_deviations_that_do_not_last_are_not_expected_to_and_lasting_ones_are() 
         level = forecaster.said[-1].level
         now = float(forecaster.said[-1].means[-1])
         assert (abs(last.followed - level) > 0.5 * abs(now - level)) == lasts
+        assert (last.lasts > 0.5) == lasts
 
 
-def test_under_noise_that_does_not_last_a_rise_is_seen_by_the_law_with_the_trend() -> None:
+def test_under_noise_that_does_not_last_a_rise_is_seen() -> None:
     rng = np.random.default_rng(5)
     noise = np.repeat(rng.uniform(0.5, 1.5, 500), 6)
     series = noise * np.geomspace(5.0, 200.0, 3000)
     forecaster = Forecaster(ForecastSettings(horizon_s=150.0))
     forecasts = [forecaster.feed(float(value), 1.0) for value in series]
-    assert forecasts[-1].law == "trend"
-    assert forecasts[-1].mean > forecaster.said[-1].level
+    assert forecasts[-1].mean > 1.1 * forecaster.said[-1].level
+
+
+def test_what_follows_a_lull_of_minutes_is_learnt_even_where_it_is_the_opposite() -> None:
+    """Five loud minutes after five quiet ones: as now is always wrong, and so is any part of the deviation."""
+    series = ([5.0] * 60 + [15.0] * 60) * 30
+    forecaster = Forecaster(ForecastSettings(horizon_s=300.0))
+    found = [forecaster.feed(value, 1.0) for value in series]
+    assert found[-1].law == "means"
+    assert found[-1].mean < 8.0, "the loud minutes end"
+    assert found[-61].mean > 12.0, "they come again"
+
+
+def test_in_a_surge_as_high_as_the_last_ones_no_second_one_on_top_is_provided_for() -> None:
+    rng = np.random.default_rng(11)
+    series = [float(v) for _ in range(6) for v in (*rng.uniform(9.0, 11.0, 660), *rng.uniform(48.0, 52.0, 60))]
+    forecaster = Forecaster(ForecastSettings(horizon_s=150.0))
+    found = [forecaster.feed(value, 6.0) for value in series]
+    assert all(one.floor <= max(forecaster.highest.value, one.mean) + 1e-9 for one in found[720:])
+    assert found[-61].floor > 2.0 * found[-61].mean, "before it there is a margin"
+
+
+def test_needs_are_remembered_longer_where_bursts_come_again() -> None:
+    settings = ServingSettings(boot_s=140.0)
+    assert settings.held_s(0.0) == 280.0
+    assert settings.held_s(1.0) == 150.0
 
 
 def test_after_a_day_the_hours_of_yesterday_speak_where_they_help() -> None:
