@@ -82,12 +82,15 @@ def mates(name: str) -> dict[str, object]:
     return {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": name}}}
 
 
+CLUSTER = cluster(pool("big", "big", nodes=2, devices=4), pool("small", "small", devices=2))
+
+
 class ClusterContract:
     """Inherit as `TestX(ClusterContract)` with a fixture `harness`."""
 
     @pytest.fixture
     def port(self, harness: Harness) -> ClusterPort:
-        return harness.make(cluster(pool("big", "big", nodes=2, devices=4), pool("small", "small", devices=2)))
+        return harness.make(CLUSTER)
 
     def test_a_fresh_cluster_shows_its_nodes_sorted_and_no_pods(self, port: ClusterPort) -> None:
         state = port.fetch_state()

@@ -19,6 +19,7 @@ from dure.model.workload import WorkloadType
 from dure.ports import ClusterPort
 from lab.cluster import Cluster
 from lab.lab import Lab
+from tests.contract.agent_contract import AgentContract
 from tests.contract.cluster_contract import ClusterContract, Harness, pods_of
 from tests.fixtures.small_world import CATALOGUE
 from tests.kube.world import install_crds, until
@@ -150,7 +151,7 @@ def lab_cluster() -> Iterator[Cluster]:
         yield lab["test"]
 
 
-class TestKubeCluster(ClusterContract):
+class TestKubeCluster(ClusterContract, AgentContract):
     @pytest.fixture
     def harness(self, lab_cluster: Cluster) -> Iterator[Harness]:
         harness = KubeHarness(lab_cluster)

@@ -12,6 +12,7 @@ from dure.adapters.memory.laws import CALM
 from dure.model.cluster import PodPhase
 from dure.model.fleet import ClusterSpec
 from dure.ports import ClusterPort
+from tests.contract.agent_contract import AgentContract
 from tests.contract.cluster_contract import ClusterContract, Harness, pods_of
 from tests.fixtures.small_world import CATALOGUE
 
@@ -39,7 +40,7 @@ class MemoryHarness:
             self.clock.advance(max(at_s, self.clock.now()))
 
 
-class TestMemoryCluster(ClusterContract):
+class TestMemoryCluster(ClusterContract, AgentContract):
     @pytest.fixture
     def harness(self) -> Harness:
         return MemoryHarness()

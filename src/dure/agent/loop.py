@@ -19,7 +19,8 @@ from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, Not
 from dure.model.fleet import PoolSpec
 from dure.model.report import Desired, DeviceView, Observed, Report
 from dure.model.units import Instant
-from dure.pack import Memory, Survey, pack
+from dure.pack import Memory, PackSettings, Survey, pack
+from dure.pack.seating import USUAL as PACKING
 from dure.ports import Clock, ClusterPort, PlanePort
 
 T = TypeVar("T")
@@ -43,6 +44,7 @@ class Agent:
         clock: Clock,
         *,
         lanes: int = 1,
+        packing: PackSettings = PACKING,
     ) -> None:
         """`lanes` above one: a real cluster, which lives on by itself and takes that many writes at once."""
         self.cluster = cluster
@@ -59,7 +61,8 @@ class Agent:
         self._told_s: Instant = 0.0
         self._packed = ("", "")
         self._memory = Memory()
-        self._tidy = Tidy(catalogue)
+        self._packing = packing
+        self._tidy = Tidy(catalogue, packing=packing)
         self._views = Views()
         self._survey = Survey(catalogue, self.pools, self._memory.rooms)
         self._ask_again_s: Instant = 0.0
@@ -80,7 +83,7 @@ class Agent:
         state = self.cluster.fetch_state()
         kept, view = self._tidy.view(state)
         if (state.version, kept) != self._packed:
-            decisions = pack(view, self.catalogue, self._memory)
+            decisions = pack(view, self.catalogue, self._memory, self._packing)
             if self._act(decisions):
                 changed, state = True, self.cluster.fetch_state()
             # A cluster that lives on may have changed while we acted: what was packed is an older one.

@@ -16,8 +16,9 @@ from dure.model.decision import Evict
 from dure.model.defrag import DefragAnswer, DefragPlan, DefragState, DefragWish, How, PodMove
 from dure.model.reason import Reason, Verdict
 from dure.model.units import Instant, Seconds
-from dure.pack import Memory
+from dure.pack import Memory, PackSettings
 from dure.pack.defrag import plan_empty, plan_room, still_valid, whole_devices
+from dure.pack.seating import USUAL as PACKING
 
 # A wish that lay about for longer than this was for another world; so is a plan that no checkpoint lets go on.
 WISH_S = 3600.0
@@ -41,9 +42,10 @@ class Tidy:
     `answer` is what became of the newest wish; it is reported until there is another.
     """
 
-    def __init__(self, catalogue: Catalogue, settings: TidySettings = USUAL) -> None:
+    def __init__(self, catalogue: Catalogue, settings: TidySettings = USUAL, packing: PackSettings = PACKING) -> None:
         self.catalogue = catalogue
         self.settings = settings
+        self.packing = packing
         self.plan: DefragPlan | None = None
         self.answer: DefragAnswer | None = None
         self._wanted = self._workload = ""
@@ -66,7 +68,7 @@ class Tidy:
         plan, self.plan = self.plan, None
         if plan is not None:
             if self._needed(state) and still_valid(plan, state, self.catalogue):
-                return self._act(plan, state)
+                return self._act(plan, state, memory)
             self._tell(plan, DefragState.DROPPED, state.now_s, "the cluster changed before the plan was carried out")
         if state.now_s >= self._next_s:
             self._next_s = state.now_s + self.settings.period_s
@@ -100,12 +102,12 @@ class Tidy:
     ) -> tuple[DefragPlan | None, str]:
         """Room for the pod that waits here, else for the workload that the plane holds, else an empty node."""
         if waiting is not None:
-            plan = plan_room(state, self.catalogue, waiting, memory)
+            plan = plan_room(state, self.catalogue, waiting, memory, packing=self.packing)
             return plan, "" if plan else f"no allowed moves make room for {waiting.name}"
         if wish.wanted is not None:
             wanted = wish.wanted
             stand_in = whole_devices(wanted.classes, wanted.devices, wanted.pool)
-            plan = plan_room(state, self.catalogue, stand_in, memory)
+            plan = plan_room(state, self.catalogue, stand_in, memory, packing=self.packing)
             if plan is not None:
                 return replace(plan, goal=f"{plan.goal} for {wanted.workload}, which is held"), ""
             return None, f"no allowed moves bring {wanted.devices} free devices together for {wanted.workload}"
@@ -117,7 +119,7 @@ class Tidy:
         self._wanted = waiting.uid if waiting is not None else ""
         self._workload = waiting.workload if waiting is not None else ""
         if waiting is not None:
-            return plan_room(state, self.catalogue, waiting, memory)
+            return plan_room(state, self.catalogue, waiting, memory, packing=self.packing)
         if self.settings.compact and all(pod.node for pod in state.pods):
             return plan_empty(state, self.catalogue, memory)
         return None
@@ -126,12 +128,13 @@ class Tidy:
         """Whether the demand that the plan was made for still waits; a plan to empty a node is for nobody."""
         return not self._wanted or any(pod.uid == self._wanted and _wide(pod) for pod in state.pods)
 
-    def _act(self, plan: DefragPlan, state: ClusterState) -> list[Evict]:
+    def _act(self, plan: DefragPlan, state: ClusterState, memory: Memory) -> list[Evict]:
         """All moves of the plan, or none yet: a plan whose training pods are far from a checkpoint waits its turn."""
         pods = {(pod.name, pod.uid): pod for pod in state.pods}
         if not all(self._ripe(move, pods[move.pod, move.uid], state.now_s) for move in plan.moves):
             return self._wait(plan, state.now_s)
         self._tell(plan, DefragState.MOVED, state.now_s, "")
+        memory.allowed(state).used += len(plan.moves)
         self._keep = Keep(plan.node, self._workload, state.now_s + KEEP_S)
         return [_evict(move, plan) for move in plan.moves]
 

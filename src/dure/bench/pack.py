@@ -37,6 +37,7 @@ _APART = 0.5
     "--until", default=100, show_default=True, type=click.IntRange(1, 200), help="Demand arrived, in % of capacity."
 )
 @click.option("--shuffle-names", is_flag=True, help="Rename the nodes by chance: ties by name then mean nothing.")
+@click.option("--devices-only", is_flag=True, help="Leave out pods that ask for no device.")
 @click.option("--bound/--no-bound", default=True, show_default=True, help="Solve the upper bound for each cell.")
 @click.option("--resume", type=click.Path(dir_okay=False, path_type=Path), help="Keep finished cells here and go on.")
 @click.option("--timed", is_flag=True, help="Pods leave again at their recorded times.")
@@ -44,7 +45,8 @@ _APART = 0.5
 @bench_options
 def command(
     names: tuple[str, ...], pods: Path | None, nodes: Path | None, policies: str, seeds: str, until: int,
-    shuffle_names: bool, bound: bool, resume: Path | None, timed: bool, mig: bool, as_json: bool, report: Path | None,
+    shuffle_names: bool, devices_only: bool, bound: bool, resume: Path | None, timed: bool, mig: bool, as_json: bool,
+    report: Path | None,
 ) -> None:  # fmt: skip
     """Fill a cluster from a trace and compare packing policies.
 
@@ -52,8 +54,11 @@ def command(
     Example:
       dure bench pack --list default --policies dure,fgd --seeds 42..44
       dure bench pack --pods my_pods.csv.gz --nodes my_nodes.csv --shuffle-names --json
+      dure bench pack --policies dure,agent --devices-only --shuffle-names --seeds 42
     """
     lists = _lists(names, pods)
+    if devices_only:
+        lists = {name: [pod for pod in listed if pod.devices] for name, listed in lists.items()}
     fleet_nodes = read_nodes(nodes or data_file("openb/openb_node_list_gpu_node.csv"))
     if timed or mig:
         from dure.bench.pack_timed import TimedCell, timed_result
@@ -65,7 +70,9 @@ def command(
     wanted = [
         (name, policy, seed) for name in lists for seed in _seeds(seeds) for policy in chosen
     ]  # one seed's bound serves all policies
-    journal = Journal(resume, Cell, f"until={until} shuffle={shuffle_names} nodes={nodes or 'openb'}")
+    journal = Journal(
+        resume, Cell, f"until={until} shuffle={shuffle_names} devices={devices_only} nodes={nodes or 'openb'}"
+    )
     bounds: dict[tuple[str, int], float | None] = {}
     done: list[tuple[dict[str, Any], Cell]] = []
     for name, policy, seed in cells(wanted, "pack"):

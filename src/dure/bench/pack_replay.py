@@ -9,22 +9,21 @@ import msgspec
 import numpy as np
 
 from dure.bench import pack_rivals as rivals
+from dure.bench.pack_agent import AgentReplay
 from dure.bench.pack_trace import Fleet, TracePod, arrival_order
+from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask
-from dure.pack.codes import D_CODE, H_CPU, Ints
+from dure.pack.budget import Budget
+from dure.pack.codes import D_CODE, H_CPU, WHOLE, Ints
 from dure.pack.grid import Grid, Seat
 from dure.pack.holders import Holders
-from dure.pack.relocate import relocate
+from dure.pack.relocate import move_for
 from dure.pack.worth import WorthSettings
 
-POLICIES = ("dure", "dure+moves", "fgd", "bestfit", "random")
+POLICIES = ("dure", "dure+moves", "agent", "fgd", "bestfit", "random")
 USUAL = ("dure", "fgd", "bestfit", "random")
-
-# Nobody moves for less than this of a device, and there is one move for a hundred of the pods that run.
-WORTH_MOVING = 300
-MOVES_PER_POD = 0.01
-# Devices that a move has to bring, less what others lose: while nearly all moves are left, and for the last of them.
-FIRST_NET, LAST_NET = -0.5, 1.5
+# Pods that an agent finds waiting at one look.
+_AT_ONCE = 8
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -48,7 +47,9 @@ def replay(policy: str, fleet: Fleet, pods: Sequence[TracePod], seed: int, until
     asks = [fleet.ask(pod) for pod in pods]
     start = time.process_time()
     moves = 0
-    if policy.startswith("dure"):
+    if policy == "agent":
+        nodes, left, cpu = _with_agent(shuffled, pods, order)
+    elif policy.startswith("dure"):
         nodes, left, cpu, moves = _with_grid(shuffled, asks, order, policy == "dure+moves")
     else:
         nodes, left, cpu = _with_rival(policy, shuffled, pods, asks, order, seed)
@@ -65,7 +66,7 @@ def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints, moving: bool) -> 
     rows = np.array([grid.row(ask) for ask in asks])
     nodes = np.full(order.shape[0], -1, np.int64)
     holders = Holders(fleet.hardware.widest)
-    done = moves = 0
+    budget, done = Budget(), 0
     while done < order.shape[0]:
         stop = min(order.shape[0], done + grid.until_lesson())
         got, devices, bits = grid.run(rows[order[done:stop]], patient=not moving)
@@ -76,10 +77,11 @@ def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints, moving: bool) -> 
                 ask = asks[order[done + i]]
                 holders.add(ask, Seat(int(got[i]), tuple(int(d) for d in devices[i, : ask.pieces]), int(bits[i])))
             if got[-1] < 0:
-                allowed = int(MOVES_PER_POD * holders.count)
-                row, made = move_for(grid, asks[order[stop - 1]], holders, allowed, moves)
-                nodes[stop - 1] = holders.node[row] if row is not None else -1
-                moves += made
+                ask, budget.placed = asks[order[stop - 1]], holders.count
+                way = move_for(grid, ask, holders, budget)
+                if way is not None:
+                    holders.add(ask, way.seat)
+                    nodes[stop - 1] = way.seat.node
         grid.arrived([asks[i] for i in order[done:stop]])
         done = stop
     left = np.zeros((len(fleet.hosts), fleet.hardware.widest), np.int64)
@@ -87,19 +89,29 @@ def _with_grid(fleet: Fleet, asks: Sequence[Ask], order: Ints, moving: bool) -> 
     for n, host in enumerate(fleet.hosts):
         left[n, : len(host.parts)] = grid.devs[at : at + len(host.parts), D_CODE]
         at += len(host.parts)
-    return nodes, left, grid.hosts[:, H_CPU], moves
+    return nodes, left, grid.hosts[:, H_CPU], budget.used
 
 
-def move_for(grid: Grid, ask: Ask, holders: Holders, allowed: int, used: int) -> tuple[int | None, int]:
-    """Let a refused demand in by moves if it is worth them; answers its row and how many moves were made.
-
-    What a move has to bring rises with the part of the budget that is gone: what nobody asks for need not be saved.
-    """
-    most = min(2, allowed - used, ask.milli * ask.pieces // WORTH_MOVING)
-    if most <= 0:
-        return None, 0
-    way = relocate(grid, ask, holders, most, FIRST_NET + (LAST_NET - FIRST_NET) * used / allowed)
-    return (None, 0) if way is None else (holders.add(ask, way.seat), len(way.moved))
+def _with_agent(fleet: Fleet, pods: Sequence[TracePod], order: Ints) -> tuple[Ints, Ints, Ints]:
+    """Ours as agents call it, a few pods at each look at the cluster."""
+    if any(pod.devices == 0 for pod in pods):
+        raise InvalidInput("agents seat no pods without devices", remedy="Leave them out with --devices-only.")
+    agent = AgentReplay(fleet)
+    nodes = np.full(order.shape[0], -1, np.int64)
+    left = np.zeros((len(fleet.hosts), fleet.hardware.widest), np.int64)
+    cpu = np.array([host.cpu for host in fleet.hosts])
+    for n, host in enumerate(fleet.hosts):
+        left[n, : len(host.parts)] = WHOLE
+    for at in range(0, order.shape[0], _AT_ONCE):
+        arrived = [pods[i] for i in order[at : at + _AT_ONCE]]
+        for i, (pod, bind) in enumerate(zip(arrived, agent.tick(arrived), strict=True), at):
+            if bind is None:
+                continue
+            nodes[i] = n = agent.number[bind.node]
+            cpu[n] -= pod.cpu_milli
+            for part in bind.slices:
+                left[n, int(part.device.partition("/")[2])] -= part.compute_milli
+    return nodes, left, cpu
 
 
 def _with_rival(

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from dure.bench import pack_rivals as rivals
 from dure.bench.data import data_file
+from dure.bench.pack_agent import ARRAYS, PLAIN, AgentReplay
 from dure.bench.pack_trace import Fleet, TracePod, arrival_order, fleet_of, read_nodes, read_pods
 from dure.bench.progress import cells
 from dure.bench.result import Result, bench_options, emit
+from dure.model.errors import InvalidInput
 from dure.pack.codes import WHOLE
 from dure.pack.grid import Grid
 from dure.pack.mix import Mix
@@ -27,6 +29,9 @@ from dure.pack.worth import WorthSettings
 
 _SIZES = (1_213, 10_000, 50_000)
 
+# The packer as agents call it, through the arrays and without: how many pods in all, and at one look.
+AGENTS = {"agent": (ARRAYS, 4_096, 64), "agent-plain": (PLAIN, 48, 16)}
+POLICIES = ("dure", "numpy-fgd", "numpy-bestfit", *AGENTS)
 # Plain numpy needs minutes on large clusters; what it did in this time says enough.
 _PATIENCE_S = 15.0
 # Nodes in one dense expression: more would not stay in the processor's cache.
@@ -38,9 +43,12 @@ _DENSE = 512
     "--decisions", default=60_000, show_default=True, type=click.IntRange(1_000), help="Most per size, ours."
 )
 @click.option("--plain-decisions", default=4_500, show_default=True, type=click.IntRange(100), help="Most, numpy.")
+@click.option("--policies", default=",".join(POLICIES), show_default=True, help="Comma-separated.")
 @click.option("--seed", default=42, show_default=True, type=click.IntRange(0))
 @bench_options
-def command(decisions: int, plain_decisions: int, seed: int, as_json: bool, report: Any) -> None:
+def command(
+    decisions: int, plain_decisions: int, policies: str, seed: int, as_json: bool, report: Any
+) -> None:  # fmt: skip
     """Decide as fast as possible on 1.2k, 10k and 50k nodes.
 
     \b
@@ -50,12 +58,19 @@ def command(decisions: int, plain_decisions: int, seed: int, as_json: bool, repo
     nodes = read_nodes(data_file("openb/openb_node_list_gpu_node.csv"))
     pods = read_pods(data_file("openb/openb_pod_list_default.csv"))
     rows: list[dict[str, Any]] = []
-    wanted = [(size, policy) for size in _SIZES for policy in ("dure", "numpy-fgd", "numpy-bestfit")]
+    chosen = [name for name in POLICIES if name in policies.split(",")]
+    if not chosen:
+        raise InvalidInput("no policy to run", remedy=f"Known: {', '.join(POLICIES)}")
+    wanted = [
+        (size, policy) for policy in chosen for size in (_SIZES[:2] if policy in AGENTS else _SIZES)
+    ]  # fmt: skip
     for size, policy in cells(wanted, "pack-speed"):
         fleet = fleet_of([nodes[i % len(nodes)] for i in range(size)])
         order = arrival_order(pods, fleet.capacity_milli, seed, 1.0)
         if policy == "dure":
             rows.append(_ours(fleet, pods, order[:decisions], seed))
+        elif policy in AGENTS:
+            rows.append(_agent(policy, fleet, pods, order, seed))
         else:
             rows.append(_plain(policy, fleet, pods, order[:plain_decisions], seed))
     emit(Result("pack-speed", rows, _summary(rows)), as_json=as_json, report=report, figures=_figures(rows))
@@ -80,6 +95,18 @@ def _ours(fleet: Fleet, pods: list[TracePod], order: NDArray[np.int64], seed: in
         took = time.process_time() - start
         placed, spent, worst = placed + int((nodes >= 0).sum()), spent + took, max(worst, took / stream.size)
     return _row("dure", fleet, seed, order.size, placed, spent, worst, grid.nbytes)
+
+
+def _agent(policy: str, fleet: Fleet, pods: list[TracePod], order: NDArray[np.int64], seed: int) -> dict[str, Any]:
+    """A look at the whole cluster in, decisions out, many times; the first look, which builds all, is told apart."""
+    packing, most, at_once = AGENTS[policy]
+    agent = AgentReplay(fleet, packing)
+    arrived = [pods[i] for i in order if pods[i].devices][:most]
+    made = [agent.tick(arrived[at : at + at_once]) for at in range(0, len(arrived), at_once)]
+    placed = sum(bind is not None for binds in made[1:] for bind in binds)
+    done = len(arrived) - len(made[0])
+    row = _row(policy, fleet, seed, done, placed, agent.spent_s, agent.worst_s, 0)
+    return {**row, "first_look_s": round(agent.first_s, 2)}
 
 
 def _plain(policy: str, fleet: Fleet, pods: list[TracePod], order: NDArray[np.int64], seed: int) -> dict[str, Any]:
@@ -200,17 +227,28 @@ def _row(
 
 
 def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the rows that were run."""
     rate = {(row["policy"], row["nodes"]): row["decisions_per_s"] for row in rows}
-    small, large = _SIZES[0], _SIZES[-1]
-    return {
-        "decisions_per_s at 1.2k nodes": rate["dure", small],
-        "times numpy FGD at 1.2k nodes": round(rate["dure", small] / rate["numpy-fgd", small], 1),
-        "times numpy best fit at 1.2k nodes": round(rate["dure", small] / rate["numpy-bestfit", small], 1),
-        "cost growth 1.2k to 50k nodes": round(rate["dure", small] / rate["dure", large], 2),
-        "bytes per device at 50k nodes": next(
-            row["bytes_per_device"] for row in rows if row["policy"] == "dure" and row["nodes"] == large
-        ),
-    }
+    small, middle, large = _SIZES
+    summary: dict[str, Any] = {}
+
+    def times(words: str, one: tuple[str, int], other: tuple[str, int], digits: int = 1) -> None:
+        if one in rate and other in rate:
+            summary[words] = round(rate[one] / max(1, rate[other]), digits)
+
+    if ("dure", small) in rate:
+        summary["decisions_per_s at 1.2k nodes"] = rate["dure", small]
+    times("times numpy FGD at 1.2k nodes", ("dure", small), ("numpy-fgd", small))
+    times("times numpy best fit at 1.2k nodes", ("dure", small), ("numpy-bestfit", small))
+    times("cost growth 1.2k to 50k nodes", ("dure", small), ("dure", large), 2)
+    for name, size in (("1.2k", small), ("10k", middle)):
+        if ("agent", size) in rate:
+            summary[f"agent: decisions_per_s at {name} nodes"] = rate["agent", size]
+        times(f"agent: times the plain packer at {name} nodes", ("agent", size), ("agent-plain", size))
+    for row in rows:
+        if (row["policy"], row["nodes"]) == ("dure", large):
+            summary["bytes per device at 50k nodes"] = row["bytes_per_device"]
+    return summary
 
 
 def _figures(rows: list[dict[str, Any]]) -> list[Any]:

@@ -20,14 +20,15 @@ import numpy as np
 
 from dure.bench.pack_exact import exact_gap
 from dure.bench.pack_fleet import MIG_POLICIES, Layout
-from dure.bench.pack_replay import MOVES_PER_POD, move_for
 from dure.bench.pack_trace import TraceNode, TracePod
 from dure.bench.progress import Journal, cells
 from dure.bench.result import Result
 from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask
+from dure.pack.budget import Budget
 from dure.pack.grid import Grid
 from dure.pack.holders import Holders
+from dure.pack.relocate import move_for
 
 _LOAD = 1.0
 _PART = 20
@@ -149,8 +150,13 @@ class Running:
         self.layout = layout
         self.holders = Holders(layout.grid.hardware.widest)
         self.ends: list[tuple[float, int, int]] = []
-        self.decisions = self.placed = self.moves = 0
+        self.decisions = 0
+        self.budget = Budget()
         self._moving = moving
+
+    @property
+    def moves(self) -> int:
+        return self.budget.used
 
     def enter(self, ask: Ask, end: float, *, moving: bool) -> bool:
         """Seat the pod until `end`, by moves only if `moving` and the budget says so."""
@@ -159,14 +165,13 @@ class Running:
         if seat is not None:
             row = self.holders.add(ask, seat)
         else:
-            allowed = int(MOVES_PER_POD * self.placed) if self._moving and moving else 0
-            moved, made = move_for(self.layout.grid, ask, self.holders, allowed, self.moves)
-            if moved is None:
+            may = self._moving and moving
+            way = move_for(self.layout.grid, ask, self.holders, self.budget) if may else None
+            if way is None:
                 return False
-            row = moved
-            self.moves += made
-        self.placed += 1
-        heapq.heappush(self.ends, (end, self.placed, row))
+            row = self.holders.add(ask, way.seat)
+        self.budget.placed += 1
+        heapq.heappush(self.ends, (end, self.budget.placed, row))
         return True
 
     def leave(self) -> None:

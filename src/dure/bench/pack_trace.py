@@ -66,7 +66,7 @@ def read_pods(path: Path) -> list[TracePod]:
         milli = whole["gpu_milli"] if devices == 1 else WHOLE if devices else 0
         if devices == 1 and not 0 < milli <= WHOLE:
             raise InvalidInput(f"gpu_milli {milli} is not in 1..1000", where=f"{path}:{line}")
-        models = tuple(sorted(filter(None, (row.get("gpu_spec") or "").split("|"))))
+        models = tuple(sorted({model for model in (row.get("gpu_spec") or "").split("|") if model}))
         created, deleted = (int(row[key]) if row.get(key) else -1 for key in ("creation_time", "deletion_time"))
         name = _text(row, "name", path, line)
         pods.append(TracePod(name, whole["cpu_milli"], whole["memory_mib"], devices, milli, models, created, deleted))

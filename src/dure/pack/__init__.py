@@ -2,8 +2,8 @@
 
 `packer` decides for a live cluster: `room` is what is free, `fit` what a demand would take, `seating` the choice,
 `clearing` preemption and moves, `defrag` plans, `burst` elastic slices, `pools` what the plane is told of it all.
-`grid` is the same policy as arrays for large clusters and long streams; `worth` turns the demand `mix` into the
-prices that both use.
+`grid` is the cluster as arrays: `board` keeps one beside the rooms of a large live cluster and asks it which nodes
+are worth a look, replays of traces drive it alone. `worth` turns the demand `mix` into the prices of both.
 """
 
 from dure.pack.memory import Memory

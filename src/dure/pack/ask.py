@@ -1,4 +1,4 @@
-"""One demand in the numbers that the arrays speak. Built by benchmarks from a trace, by tests from chance."""
+"""One demand in the numbers that the arrays speak. Built by `board` from a pod, by benchmarks from a trace."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from dure.pack.mix import Shape
 
 
 class Ask(NamedTuple):
-    """Thousandths and MiB; `types` is a bit mask of accepted types; the order is that of `codes.CPU..ENGINE`.
+    """Thousandths and MiB; `types` is a bit mask of accepted types; the order is that of `codes.CPU..GATE`.
 
     `pieces` whole devices in mode EXCLUSIVE; else one part of one device: `milli` of it (MPS, TIME) or a `profile`.
     `tenant` is at least 1; `isolation` 1 wants the device to itself; `engine` 1 takes the device's only media engine.
+    `modes`, if not 0, is a bit mask of the modes a part may have: the device's own before any other. A node is asked
+    only if it has the bit `gate`.
     """
 
     cpu: int
@@ -29,6 +31,8 @@ class Ask(NamedTuple):
     tenant: int = 1
     isolation: int = 0
     engine: int = 0
+    modes: int = 0
+    gate: int = 0
 
     @property
     def shape(self) -> Shape:

@@ -8,19 +8,25 @@ packer on a copy; an eviction for priority does not. Nobody goes whom a disrupti
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from dure.model.cluster import Pod, PodPhase
+from dure.model.cluster import ClusterState, Pod, PodPhase
 from dure.model.decision import Decision, Evict, Hold
+from dure.model.once import once
 from dure.model.reason import Reason, Verdict
+from dure.model.units import WHOLE_MILLI
 from dure.model.workload import WorkloadType
 from dure.pack import seating
 from dure.pack.fit import fits_node
 from dure.pack.neighbours import gate_of
 from dure.pack.room import NodeRoom, copied
+
+if TYPE_CHECKING:
+    from dure.pack.moves import Moves
 
 _GANG_PENALTY = 4.0
 _RESTART_S = 60.0
@@ -54,11 +60,36 @@ def make_room(gang: list[Pod], world: seating.World) -> list[Decision] | None:
         cleared = _seats_after(gang, world, lower) if _any(world, lower) else None
     if cleared is not None:
         return _give_way(cleared)
-    if len(gang) == 1 and world.settings.moves_per_tenant > 0:
+    if len(gang) > 1 or world.settings.moves_per_tenant <= 0:
+        return None
+    if world.board is None:
         found = cheapest(first, world, lambda victim: may_move(victim, world))
         if found is not None and within_budget(found.victims, world.settings.moves_per_tenant):
             return _move_away(first, found, world)
-    return None
+        return None
+    moves = few_moves(first, world, world.settings.moves_per_tenant)
+    if moves is None:
+        return None
+    world.budget.used += len(moves.victims)
+    found = Clearing(world.rooms[moves.node], moves.victims, 0.0)
+    return _moved(first, found, moves.homes, world)
+
+
+def few_moves(pod: Pod, world: seating.World, per_tenant: int) -> Moves | None:
+    """In a large cluster: the moves that the arrays find, as far as budgets allow them."""
+    whole = pod.demand.devices * WHOLE_MILLI
+    allowance = world.budget.allowance(whole or pod.demand.device_milli, world.settings.moves)
+    if allowance is None:
+        return None
+    # Behind it is a compiler, which who has a board has loaded.
+    from dure.pack.moves import moves_for
+
+    def allowed(victim: Pod, others: Sequence[Pod]) -> bool:
+        if not may_move(victim, world) or not _within_budgets(victim, others, world):
+            return False
+        return within_budget([*others, victim], per_tenant)
+
+    return moves_for(pod, world, allowance, allowed)
 
 
 def guarded(gang: list[Pod], world: seating.World) -> tuple[Verdict, ...]:
@@ -96,7 +127,7 @@ def _seats_after(gang: Sequence[Pod], world: seating.World, allowed: Callable[[P
         if one is None:
             for before in reversed(done):
                 before.seat.room.give_back(before.seat.pod, before.seat.parts)
-                _put_back(before.victims, before.seat.room, world)
+                _put_back(before.victims, world)
             return None
         one.seat.room.take(one.seat.pod, one.seat.parts)
         done.append(one)
@@ -120,17 +151,17 @@ def _in_place_of(found: Clearing, pod: Pod, world: seating.World) -> seating.Sea
     """The pod's seat once the victims are off; they are put back if there is none."""
     room = world.rooms[found.room.node.name]
     for victim in found.victims:
-        room.give_back(victim, victim.slices)
+        world.rooms[victim.node].give_back(victim, victim.slices)
         _spend(victim, world, 1)
     seat = seating.best_seat(pod, world, {room.node.name: room}, ())
     if seat is None:
-        _put_back(found.victims, room, world)
+        _put_back(found.victims, world)
     return seat
 
 
-def _put_back(victims: Sequence[Pod], room: NodeRoom, world: seating.World) -> None:
+def _put_back(victims: Sequence[Pod], world: seating.World) -> None:
     for victim in victims:
-        room.take(victim, victim.slices)
+        world.rooms[victim.node].take(victim, victim.slices)
         _spend(victim, world, -1)
 
 
@@ -155,20 +186,24 @@ def may_move(victim: Pod, world: seating.World) -> bool:
 
     Never a pod that Dure did not make: nobody might make it again.
     """
-    if (
-        victim.phase is not PodPhase.RUNNING
-        or victim.gang > 1
-        or victim.claims
-        or not victim.workload
-        or victim.leaving
-    ):
+    if not might_move(victim):
         return False
-    if victim.type is WorkloadType.SERVING:
-        mates = [p for p in world.state.pods if p.workload == victim.workload and p.phase is PodPhase.RUNNING]
-        return len(mates) > 1
-    if victim.type is WorkloadType.TRAINING:
-        return victim.checkpoint_s > 0 and victim.interruptible
-    return victim.interruptible
+    return victim.type is not WorkloadType.SERVING or replicas(world.state)[victim.workload] > 1
+
+
+@once
+def replicas(state: ClusterState) -> Counter[str]:
+    """Running pods of each workload."""
+    return Counter(pod.workload for pod in state.pods if pod.phase is PodPhase.RUNNING)
+
+
+def might_move(pod: Pod) -> bool:
+    """What of it hangs on the pod alone."""
+    if pod.phase is not PodPhase.RUNNING or pod.gang > 1 or pod.claims or not pod.workload or pod.leaving:
+        return False
+    if pod.type is WorkloadType.SERVING:
+        return True
+    return pod.interruptible and (pod.type is not WorkloadType.TRAINING or pod.checkpoint_s > 0)
 
 
 def impact(victim: Pod, now_s: float) -> float:
@@ -280,8 +315,10 @@ def _evict(seat: seating.Seat, victim: Pod) -> Evict:
 def _move_away(pod: Pod, found: Clearing, world: seating.World) -> list[Decision] | None:
     """Only if each victim has a seat elsewhere once the pod sits; checked on copies, nothing is taken yet."""
     homes = seats_elsewhere(pod, found, world)
-    if homes is None:
-        return None
+    return _moved(pod, found, homes, world) if homes is not None else None
+
+
+def _moved(pod: Pod, found: Clearing, homes: Sequence[seating.Seat], world: seating.World) -> list[Decision] | None:
     evicts = []
     for victim, home in zip(found.victims, homes, strict=True):
         wanted = f"room for {shown(pod, victim)}"

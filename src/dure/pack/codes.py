@@ -21,12 +21,16 @@ NEVER = np.int64(2**31 - 1)
 FREE, EXCLUSIVE, MPS, TIME, CUT = 0, 1, 2, 3, 4
 
 # Columns of `hosts` (int64, one row per node) and `devs` (int32, one row per device).
-H_CPU, H_MEM, H_TYPE, H_FIRST, H_SIZE, H_LANE, H_TAG, H_PHI = range(8)
+H_CPU, H_MEM, H_TYPE, H_FIRST, H_SIZE, H_LANE, H_TAG, H_PHI, H_KEY, H_GATES, H_RANK = range(11)
+HOST_FIELDS = 11
 D_CODE, D_MEM, D_BW, D_CLIENTS, D_LIMIT, D_MODE, D_HOME, D_MODES, D_OWNER, D_ENGINE, D_LINK = range(11)
+# What is left of compute, memory of the empty device, and its code when it is empty.
+D_COMPUTE, D_TOTAL, D_BLANK = range(11, 14)
+DEVICE_FIELDS = 14
 
 # Fields of an ask, in the order of `ask.Ask`.
-CPU, MEM, COUNT, MILLI, PROFILE, DMEM, DBW, MODE, TYPES, TENANT, ISOLATION, ENGINE = range(12)
-ASK_FIELDS = 12
+CPU, MEM, COUNT, MILLI, PROFILE, DMEM, DBW, MODE, TYPES, TENANT, ISOLATION, ENGINE, MODES, GATE = range(14)
+ASK_FIELDS = 14
 
 # Rates per thousandth are stored times 2**SHIFT / 1000: a shift is many times cheaper than a division.
 SHIFT = 20

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from numba import njit
 
 from dure.pack.codes import (
@@ -16,12 +15,13 @@ from dure.pack.codes import (
     CPU,
     CUT,
     CUT0,
+    D_BLANK,
     D_BW,
     D_CLIENTS,
     D_CODE,
+    D_COMPUTE,
     D_ENGINE,
     D_HOME,
-    D_LINK,
     D_MEM,
     D_MODE,
     D_OWNER,
@@ -45,7 +45,8 @@ from dure.pack.codes import (
     Ints,
 )
 from dure.pack.index import cheapest
-from dure.pack.kernels import Scalar, device_after, part_cost, refresh
+from dure.pack.kernels import device_after, mode_on, part_cost, refresh, share_left
+from dure.pack.links import Scalar, pick_whole
 
 
 @njit(cache=True)
@@ -60,58 +61,6 @@ def recount(
 
 
 @njit(cache=True)
-def usable(hosts: Ints, devs: Ints, step: Ints, n: int, d: int, ask: Ints) -> Scalar:
-    return devs[d, D_CLIENTS] == 0 and device_after(devs, step, hosts[n, H_TYPE], d, ask) == 0
-
-
-@njit(cache=True)
-def pick_whole(hosts: Ints, devs: Ints, step: Ints, n: int, ask: Ints, out: Ints) -> None:
-    """Whole devices for the ask: the tightest contiguous run in one link group, else whole groups, tightest last."""
-    want, start, stop = ask[COUNT], hosts[n, H_FIRST], hosts[n, H_FIRST] + hosts[n, H_SIZE]
-    best_run, best_at, run = 1 << 30, -1, 0
-    for d in range(start, stop + 1):
-        free = d < stop and usable(hosts, devs, step, n, d, ask)
-        if free and run > 0 and devs[d, D_LINK] == devs[d - 1, D_LINK]:
-            run += 1
-            continue
-        if want <= run < best_run:
-            best_run, best_at = run, d - run
-        run = 1 if free else 0
-    if best_at < 0:
-        pick_groups(hosts, devs, step, n, ask, out)
-        return
-    for i in range(want):
-        out[i] = best_at + i
-
-
-@njit(cache=True)
-def pick_groups(hosts: Ints, devs: Ints, step: Ints, n: int, ask: Ints, out: Ints) -> None:
-    """Fill from link groups: one that holds all that is missing (the tightest), else the largest, and again."""
-    start, stop = hosts[n, H_FIRST], hosts[n, H_FIRST] + hosts[n, H_SIZE]
-    groups = np.zeros(256, np.int64)
-    for d in range(start, stop):
-        groups[devs[d, D_LINK]] += usable(hosts, devs, step, n, d, ask)
-    taken = 0
-    while taken < ask[COUNT]:
-        chosen = tightest_group(groups, ask[COUNT] - taken)
-        for d in range(start, stop):
-            if taken < ask[COUNT] and devs[d, D_LINK] == chosen and usable(hosts, devs, step, n, d, ask):
-                out[taken] = d
-                taken += 1
-        groups[chosen] = 0
-
-
-@njit(cache=True)
-def tightest_group(groups: Ints, want: int) -> Scalar:
-    chosen = 0
-    for g in range(1, groups.shape[0]):
-        here, best = groups[g], groups[chosen]
-        if (here >= want and (best < want or here < best)) or (here < want and best < want and here > best):
-            chosen = g
-    return chosen
-
-
-@njit(cache=True)
 def take(
     hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints,
     totals: Ints, n: int, ask: Ints, out: Ints,
@@ -119,12 +68,12 @@ def take(
     """Take the ask on node n at its cheapest device; `out` receives the devices. Answers the slot bits taken."""
     bits = 0
     if ask[COUNT] > 0 and ask[MODE] == EXCLUSIVE:
-        pick_whole(hosts, devs, step, n, ask, out)
+        pick_whole(hosts, devs, n, ask, out)
     elif ask[COUNT] > 0:
         out[0] = part_cost(hosts, devs, levels, value, rates, idles, step, scal, n, ask)[1]
-        if ask[MODE] == CUT:
+        if mode_on(devs, out[0], ask) == CUT:
             before = max(devs[out[0], D_CODE] - CUT0, 0)
-            bits = device_after(devs, step, hosts[n, H_TYPE], out[0], ask) - CUT0 - before
+            bits = device_after(devs, step, hosts[n, H_TYPE], out[0], ask, CUT) - CUT0 - before
     change(hosts, devs, levels, value, rates, idles, scal, totals, n, ask, out, bits, 1)
     return bits
 
@@ -135,39 +84,60 @@ def change(
     totals: Ints, n: int, ask: Ints, devices: Ints, bits: int, sign: int,
 ) -> None:  # fmt: skip
     """Take (sign 1) or give back (sign -1) the ask on named devices of node n."""
-    for d in range(hosts[n, H_FIRST], hosts[n, H_FIRST] + hosts[n, H_SIZE]):
-        totals[0] -= idles[hosts[n, H_TYPE], devs[d, D_CODE]]
+    lift(hosts, devs, idles, totals, n)
     hosts[n, H_CPU] -= sign * ask[CPU]
     hosts[n, H_MEM] -= sign * ask[MEM]
     for i in range(ask[COUNT]):
         d = devices[i]
-        devs[d, D_MEM] -= sign * ask[DMEM]
-        devs[d, D_BW] -= sign * ask[DBW]
-        devs[d, D_CLIENTS] += sign
-        devs[d, D_ENGINE] += sign * ask[ENGINE]
         if sign > 0:
             enter(devs, d, ask)
-        devs[d, D_CODE] += sign * bits if ask[MODE] == CUT else -sign * ask[MILLI]
+        devs[d, D_CLIENTS] += sign
+        devs[d, D_ENGINE] += sign * ask[ENGINE]
+        # Of a cut device the slots say all, and who has the whole of one need not be told what is left.
+        if devs[d, D_MODE] == CUT:
+            devs[d, D_CODE] += sign * bits
+        elif devs[d, D_MODE] == EXCLUSIVE:
+            devs[d, D_CODE] = 0
+        else:
+            devs[d, D_MEM] -= sign * ask[DMEM]
+            devs[d, D_BW] -= sign * ask[DBW]
+            devs[d, D_COMPUTE] -= sign * ask[MILLI]
+            devs[d, D_CODE] = share_left(devs, d, devs[d, D_COMPUTE], devs[d, D_MEM])
         if devs[d, D_CLIENTS] == 0:
             devs[d, D_MODE] = devs[d, D_HOME]
             devs[d, D_OWNER] = 0
-            devs[d, D_CODE] = CUT0 if devs[d, D_HOME] == CUT else WHOLE
-    totals[1 + hosts[n, H_LANE]] -= 1
-    totals[0] += refresh(hosts, devs, levels, value, rates, idles, scal, n)
-    totals[1 + hosts[n, H_LANE]] += 1
+            devs[d, D_CODE] = devs[d, D_BLANK]
+    settle(hosts, devs, levels, value, rates, idles, scal, totals, n)
 
 
 @njit(cache=True)
 def enter(devs: Ints, d: int, ask: Ints) -> None:
-    """Note mode and owner of a device that got one more client."""
-    if devs[d, D_CLIENTS] == 1:
-        devs[d, D_MODE] = ask[MODE]
+    """Note mode and owner of a device that gets one more client."""
+    if devs[d, D_CLIENTS] == 0:
+        devs[d, D_MODE] = EXCLUSIVE if ask[MODE] == EXCLUSIVE else mode_on(devs, d, ask)
         devs[d, D_OWNER] = -ask[TENANT] if ask[ISOLATION] > 0 else ask[TENANT]
-        devs[d, D_CODE] = CUT0 if ask[MODE] == CUT else WHOLE
+        devs[d, D_CODE] = CUT0 if devs[d, D_MODE] == CUT else WHOLE
     elif abs(devs[d, D_OWNER]) != ask[TENANT]:
         devs[d, D_OWNER] = 0
     elif ask[ISOLATION] > 0:
         devs[d, D_OWNER] = -ask[TENANT]
+
+
+@njit(cache=True)
+def lift(hosts: Ints, devs: Ints, idles: Ints, totals: Ints, n: int) -> None:
+    """Take node n out of the totals before it is written anew."""
+    for d in range(hosts[n, H_FIRST], hosts[n, H_FIRST] + hosts[n, H_SIZE]):
+        totals[0] -= idles[hosts[n, H_TYPE], devs[d, D_CODE]]
+    totals[1 + hosts[n, H_LANE]] -= 1
+
+
+@njit(cache=True)
+def settle(
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, scal: Ints, totals: Ints, n: int
+) -> None:
+    """Count node n as it is written now."""
+    totals[0] += refresh(hosts, devs, levels, value, rates, idles, scal, n)
+    totals[1 + hosts[n, H_LANE]] += 1
 
 
 @njit(cache=True)

@@ -8,6 +8,8 @@ called by the agent's period. Replicas of one workload may share a uid, so a pod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from dure.model.catalogue import Catalogue
@@ -15,10 +17,11 @@ from dure.model.cluster import ClusterState, Pod, Slice
 from dure.model.defrag import DefragPlan, How, PodMove
 from dure.model.demand import Demand
 from dure.model.workload import WorkloadType
-from dure.pack.clearing import Clearing, cheapest, impact, may_move, seats_elsewhere, within_budget
+from dure.pack.clearing import Clearing, cheapest, few_moves, impact, may_move, seats_elsewhere, within_budget
 from dure.pack.memory import Memory
 from dure.pack.room import copied
-from dure.pack.seating import PackSettings, World, best_seat, world_of
+from dure.pack.seating import USUAL as PACKING
+from dure.pack.seating import PackSettings, Seat, World, best_seat, world_of
 
 
 class DefragSettings(msgspec.Struct, frozen=True):
@@ -35,23 +38,35 @@ def plan_room(
     wanted: Pod,
     memory: Memory | None = None,
     settings: DefragSettings = USUAL,
+    packing: PackSettings = PACKING,
 ) -> DefragPlan | None:
-    """The cheapest moves after which `wanted` fits on one node; None when it fits already or no moves can help."""
-    world = _world(state, catalogue, memory)
+    """The cheapest moves after which `wanted` fits on one node; None when it fits already or no moves can help.
+
+    In a large cluster one or two moves by the arrays are tried before any number of them off one node.
+    """
+    world = world_of(state, catalogue, memory, packing)
     if best_seat(wanted, world, world.rooms, ()) is not None:
         return None
+    few = few_moves(wanted, world, settings.moves_per_tenant) if world.board is not None else None
+    if few is not None:
+        return _plan(wanted, few.node, few.victims, few.homes, state)
     found = cheapest(wanted, world, lambda pod: may_move(pod, world))
     if found is None or not _affordable(found, settings):
         return None
     homes = seats_elsewhere(wanted, found, world)
     if homes is None:
         return None
+    return _plan(wanted, found.room.node.name, found.victims, homes, state)
+
+
+def _plan(wanted: Pod, node: str, victims: Sequence[Pod], homes: Sequence[Seat], state: ClusterState) -> DefragPlan:
     moves = tuple(
         _move(victim, home.room.node.name, home.parts, state.now_s)
-        for victim, home in zip(found.victims, homes, strict=True)
+        for victim, home in zip(victims, homes, strict=True)
     )
     goal = f"{wanted.demand.devices} whole devices" if wanted.demand.whole else f"room for {wanted.name}"
-    return DefragPlan(state.cluster, goal, found.room.node.name, moves, found.cost, state.version)
+    cost = sum(impact(victim, state.now_s) for victim in victims)
+    return DefragPlan(state.cluster, goal, node, moves, cost, state.version)
 
 
 def plan_empty(

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dure.model.accelerator import Geometry, ShareMode, SliceProfile
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import NodePhase, Pod, Slice
+from dure.model.cluster import Node, NodePhase, Pod, Slice
 from dure.model.demand import Demand, on_class
 from dure.model.reason import Reason, Verdict
 from dure.model.units import WHOLE_MILLI, gib, percent
 from dure.pack.allot import allot
 from dure.pack.neighbours import Gate
 from dure.pack.room import DeviceRoom, NodeRoom, whole_slice
-from dure.pack.slots import best_start, free_starts
+from dure.pack.slots import best_start, covering, free_starts
 
 _SHARED_FIRST = (ShareMode.MIG, ShareMode.VNPU, ShareMode.MPS, ShareMode.TIMESLICE, ShareMode.EXCLUSIVE)
 
@@ -43,12 +43,28 @@ def fits_node(pod: Pod, room: NodeRoom, catalogue: Catalogue, gate: Gate | None 
         found = f"{node.name} has {here[0].device.class_name}"
         return Verdict(node.name, Reason.CLASS_NOT_ACCEPTED, "/".join(pod.classes), found)
     if pod.demand.whole:
-        return _whole(pod, node.name, accepted)
+        return _whole(pod, room, accepted)
     return _shared(pod, room, accepted, catalogue)
 
 
 def _host_clash(pod: Pod, room: NodeRoom) -> Verdict | None:
     node = room.node
+    clash = node_clash(pod, node)
+    if clash is not None:
+        return clash
+    if not room.admits(pod):
+        return Verdict(node.name, Reason.ISOLATION_TIER, "a node of its own", f"{node.name} holds other tenants")
+    if pod.demand.cpu_milli > room.cpu_milli:
+        free = f"{node.name} has {room.cpu_milli / 1000:g} left"
+        return Verdict(node.name, Reason.HOST_TOO_SMALL, f"{pod.demand.cpu_milli / 1000:g} cores", free)
+    if pod.demand.host_memory_mib > room.memory_mib:
+        free = f"{node.name} has {gib(room.memory_mib)} left"
+        return Verdict(node.name, Reason.HOST_TOO_SMALL, f"{gib(pod.demand.host_memory_mib)} of host memory", free)
+    return None
+
+
+def node_clash(pod: Pod, node: Node) -> Verdict | None:
+    """What the node itself says, whoever sits on it."""
     if node.phase is not NodePhase.READY:
         return Verdict(node.name, Reason.NO_CAPACITY, "a ready node", f"{node.name} is {node.phase}")
     for taint in node.taints:
@@ -64,18 +80,11 @@ def _host_clash(pod: Pod, room: NodeRoom) -> Verdict | None:
     if not pod.rules.admit(node.name, node.labels):
         wanted = " or ".join(str(term) for term in pod.rules.nodes or ()) or "a node that cannot exist"
         return Verdict(node.name, Reason.SELECTOR_MISMATCH, wanted, f"{node.name} is another")
-    if not room.admits(pod):
-        return Verdict(node.name, Reason.ISOLATION_TIER, "a node of its own", f"{node.name} holds other tenants")
-    if pod.demand.cpu_milli > room.cpu_milli:
-        free = f"{node.name} has {room.cpu_milli / 1000:g} left"
-        return Verdict(node.name, Reason.HOST_TOO_SMALL, f"{pod.demand.cpu_milli / 1000:g} cores", free)
-    if pod.demand.host_memory_mib > room.memory_mib:
-        free = f"{node.name} has {gib(room.memory_mib)} left"
-        return Verdict(node.name, Reason.HOST_TOO_SMALL, f"{gib(pod.demand.host_memory_mib)} of host memory", free)
     return None
 
 
-def _whole(pod: Pod, where: str, devices: list[DeviceRoom]) -> Seats | Verdict:
+def _whole(pod: Pod, node: NodeRoom, devices: list[DeviceRoom]) -> Seats | Verdict:
+    where = node.node.name
     big = [room for room in devices if room.profile.memory_mib >= pod.demand.memory_mib]
     if not big:
         largest = max((room.profile.memory_mib for room in devices), default=0)
@@ -85,23 +94,31 @@ def _whole(pod: Pod, where: str, devices: list[DeviceRoom]) -> Seats | Verdict:
     if len(free) < pod.demand.devices:
         wanted = f"{pod.demand.devices} whole devices on one node"
         return Verdict(where, Reason.NO_CAPACITY, wanted, f"{where} has {len(free)} free")
-    order = {room.device.id: at for at, room in enumerate(devices)}
-    return [tuple(whole_slice(room) for room in _linked(free, pod.demand.devices, order))]
+    order = {name: at for at, name in enumerate(node.devices)}
+    return [tuple(whole_slice(room) for room in linked(free, pod.demand.devices, order))]
 
 
-def _linked(free: list[DeviceRoom], count: int, order: dict[str, int]) -> list[DeviceRoom]:
-    """Neighbours in one link group if there is such a run (the tightest), else one group, else few groups."""
+def linked(free: list[DeviceRoom], count: int, order: dict[str, int]) -> list[DeviceRoom]:
+    """Neighbours in one link group if there is such a run (the tightest), else one group, else few groups.
+
+    `order` is where a device stands in its node.
+    """
     groups: dict[int, list[DeviceRoom]] = {}
     for room in free:
         groups.setdefault(room.device.link_group, []).append(room)
     runs = [run for group in groups.values() for run in _runs(group, order) if len(run) >= count]
     if runs:
         return min(runs, key=lambda run: (len(run), order[run[0].device.id]))[:count]
-    enough = [group for group in groups.values() if len(group) >= count]
-    if enough:
-        return min(enough, key=lambda group: (len(group), order[group[0].device.id]))[:count]
-    largest_first = sorted(groups.values(), key=lambda group: (-len(group), order[group[0].device.id]))
-    return [room for group in largest_first for room in group][:count]
+    taken: list[DeviceRoom] = []
+    while len(taken) < count:
+        missing = count - len(taken)
+        enough = [link for link, group in groups.items() if len(group) >= missing]
+        if enough:
+            chosen = min(enough, key=lambda link: len(groups[link]))
+        else:
+            chosen = max(groups, key=lambda link: len(groups[link]))
+        taken += groups.pop(chosen)[:missing]
+    return taken
 
 
 def _runs(group: list[DeviceRoom], order: dict[str, int]) -> list[list[DeviceRoom]]:
@@ -199,18 +216,13 @@ def _fractional(demand: Demand, room: DeviceRoom, mode: ShareMode) -> Slice | Ve
 def _geometric(demand: Demand, room: DeviceRoom, mode: ShareMode, geometry: Geometry) -> Slice | Verdict:
     """MIG and vNPU: the smallest profile that covers the demand, at the start that spoils the least."""
     where = room.device.id
-    covering = [
-        profile
-        for profile in geometry.profiles
-        if profile.memory_mib >= demand.memory_mib
-        and profile.compute_milli >= max(demand.compute_milli, demand.bandwidth_milli)
-        and "+me" not in profile.name
-    ]
-    if not covering:
+    share = max(demand.compute_milli, demand.bandwidth_milli)
+    enough = [geometry.profiles[index] for index in covering(geometry, demand.memory_mib, share)]
+    if not enough:
         largest = max(profile.memory_mib for profile in geometry.profiles)
         wanted = f"{gib(demand.memory_mib)} and {percent(demand.compute_milli)}"
         return Verdict(where, Reason.MEMORY_TOO_SMALL, wanted, f"largest slice is {gib(largest)}")
-    for profile in sorted(covering, key=lambda one: (one.slots, one.compute_slices, one.name)):
+    for profile in enough:
         start = _start(profile, room, geometry)
         if start is not None:
             return Slice(

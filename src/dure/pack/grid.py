@@ -1,7 +1,7 @@
 """A cluster as arrays, with the demand mix it has seen: decide, take, give back, try out on a copy.
 
-What `relocate` and the benchmarks (traces) drive; live clusters have the plain twin (`score`, `guard`). Every change
-costs O(changed); `fork` shares the arrays until one side writes. Invariant: what is free plus what is seated equals
+Under the `board` of live clusters, under `relocate`, and under the replays of traces. Every change costs O(changed);
+`fork` shares the arrays until one side writes. Invariant: what is free plus what is seated equals
 what there was.
 """
 
@@ -17,19 +17,26 @@ from dure.pack.ask import Ask
 from dure.pack.codes import (
     CUT,
     CUT0,
+    D_BLANK,
     D_BW,
     D_CODE,
+    D_COMPUTE,
     D_HOME,
     D_LIMIT,
     D_LINK,
     D_MEM,
     D_MODE,
     D_MODES,
+    D_TOTAL,
+    DEVICE_FIELDS,
     H_CPU,
     H_FIRST,
+    H_GATES,
     H_MEM,
+    H_RANK,
     H_SIZE,
     H_TYPE,
+    HOST_FIELDS,
     LANES,
     NEVER,
     WHOLE,
@@ -79,7 +86,9 @@ class Grid:
         settings: WorthSettings = USUAL,
         mix: Mix | None = None,
         shapes: int = 64,
+        priced: Worth | None = None,
     ) -> None:
+        """With `priced`, somebody else learns and brings the prices."""
         self.hosts, self.devs = _arrays(hosts)
         self.hardware = hardware
         self.settings = settings
@@ -90,20 +99,26 @@ class Grid:
         self.index = index.new_index(len(hosts), shapes)
         self._shared = False
         self._next_lesson = 0
-        self.priced: Worth = self.learn()
+        self.priced: Worth = self.learn() if priced is None else self.adopt(priced)
 
     def learn(self) -> Worth:
         """Turn the mix as it is now into prices."""
         self._own()
         idle = self.idle_by_type() if self._next_lesson else ()
-        self.priced = worth(self.mix.shares(), self.mix.typical(), self.hardware, self.settings, idle)
-        t = self.priced.tables
-        commit.recount(self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals)
-        self.index.seen[:] = -1
-        self.needs[:] = self.priced.needs(LANES)
+        priced = worth(self.mix.shares(), self.mix.typical(), self.hardware, self.settings, idle)
         seen = self.mix.arrivals
         self._next_lesson = seen + min(max(32, seen // 2), self.settings.lesson)
-        return self.priced
+        return self.adopt(priced)
+
+    def adopt(self, priced: Worth) -> Worth:
+        """Price everything anew by these."""
+        self._own()
+        self.priced = priced
+        t = priced.tables
+        commit.recount(self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals)
+        self.index.seen[:] = -1
+        self.needs[:] = priced.needs(LANES)
+        return priced
 
     def idle_by_type(self) -> list[float]:
         """Idle devices of each type."""
@@ -170,7 +185,7 @@ class Grid:
         self._own()
         out = np.full(max(1, self.hardware.widest), -1, np.int64)
         bits = commit.take(self.hosts, self.devs, *self.priced.tables, self.totals, node, ask.row(), out)
-        self._log(node)
+        self.changed(node)
         return Seat(node, tuple(int(d) for d in out[: ask.pieces]), int(bits))
 
     def put(self, ask: Ask, seat: Seat) -> None:
@@ -181,12 +196,19 @@ class Grid:
         """Give back what the seat took."""
         self._change(ask, seat, -1)
 
+    def changed(self, node: int) -> None:
+        """Note that a node is no longer what it was."""
+        ix = self.index
+        ix.log[ix.clock[0] % ix.log.shape[0]] = node
+        ix.clock[0] += 1
+
     def row(self, ask: Ask) -> int:
         """The index row of this ask. The index grows; past `settings.shapes` the row unused longest is given away."""
-        known = self.rows.get(ask)
-        if known is not None:
-            return known
         self._own()
+        known = self.rows.pop(ask, None)
+        if known is not None:
+            self.rows[ask] = known
+            return known
         room = self.index.seen.shape[0]
         if len(self.rows) < room:
             row = len(self.rows)
@@ -194,13 +216,18 @@ class Grid:
             self._widen(min(2 * room, self.settings.shapes))
             row = room
         else:
-            # A row in use right now was seen at the last tick; the oldest one has waited longest.
-            oldest = min(self.rows, key=lambda held: (self.index.seen[self.rows[held]], held))
-            row = self.rows.pop(oldest)
+            # They are in the order in which they were asked for.
+            row = self.rows.pop(next(iter(self.rows)))
         self.rows[ask] = row
         self.index.asks[row] = ask
         self.index.seen[row] = -1
         return row
+
+    def forget(self) -> None:
+        """No ask is known any more."""
+        self._own()
+        self.rows = {}
+        self.index.seen[:] = -1
 
     def fork(self) -> Grid:
         """A copy for trying things out; arrays are copied only when one of the two changes."""
@@ -225,12 +252,7 @@ class Grid:
             self.hosts, self.devs, t.levels, t.value, t.rates, t.idles, t.scal, self.totals,
             seat.node, ask.row(), np.array(seat.devices or (-1,), np.int64), seat.bits, sign,
         )  # fmt: skip
-        self._log(seat.node)
-
-    def _log(self, node: int) -> None:
-        ix = self.index
-        ix.log[ix.clock[0] % ix.log.shape[0]] = node
-        ix.clock[0] += 1
+        self.changed(seat.node)
 
     def _own(self) -> None:
         if not self._shared:
@@ -257,14 +279,17 @@ def sizes_of(hosts: Sequence[Host]) -> list[Size]:
 
 
 def _arrays(hosts: Sequence[Host]) -> tuple[Ints, Ints]:
-    rows = np.zeros((len(hosts), 8), np.int64)
-    devs = np.zeros((sum(len(host.parts) for host in hosts), 11), np.int32)
+    rows = np.zeros((len(hosts), HOST_FIELDS), np.int64)
+    devs = np.zeros((sum(len(host.parts) for host in hosts), DEVICE_FIELDS), np.int32)
+    rows[:, H_GATES] = -1
     first = 0
     for n, host in enumerate(hosts):
         rows[n, [H_CPU, H_MEM, H_TYPE, H_FIRST, H_SIZE]] = host.cpu, host.mem, host.typ, first, len(host.parts)
+        rows[n, H_RANK] = n
         for d, part in enumerate(host.parts, first):
             code = CUT0 if part.home == CUT else WHOLE
             devs[d, [D_CODE, D_MEM, D_BW, D_LIMIT]] = code, part.mem, part.bw, part.limit
             devs[d, [D_MODE, D_HOME, D_MODES, D_LINK]] = part.home, part.home, part.modes, part.link
+            devs[d, [D_COMPUTE, D_TOTAL, D_BLANK]] = WHOLE, part.mem, code
         first += len(host.parts)
     return rows, devs

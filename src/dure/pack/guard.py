@@ -35,6 +35,12 @@ class Guards:
             lane, free = self._look(name, room)
             stock[lane] += 1
             idle += free
+        return self.extra(pod, idle, stock)
+
+    def extra(self, pod: Pod, idle: int, stock: Sequence[int]) -> list[int]:
+        """The same for who has counted the idle thousandths and the nodes of each lane already."""
+        if not self._wanted:
+            return []
         guard = guards(stock, idle, self._needs)
         spared = guard[spared_lanes(self._scal, pod)]
         extra = [max(0, one - spared) for one in guard]

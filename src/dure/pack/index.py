@@ -19,8 +19,10 @@ from dure.pack.codes import (
     COUNT,
     CPU,
     EXCLUSIVE,
+    H_GATES,
+    H_KEY,
     H_LANE,
-    H_PHI,
+    H_RANK,
     H_TAG,
     LANES,
     MODE,
@@ -31,7 +33,8 @@ from dure.pack.codes import (
     WIDE,
     Ints,
 )
-from dure.pack.kernels import Scalar, level_of, node_cost
+from dure.pack.kernels import level_of, node_cost
+from dure.pack.links import Scalar
 
 BLOCK = 64
 
@@ -92,7 +95,7 @@ def price_all(
 ) -> None:  # fmt: skip
     """Price shape s on every node. A node in the same state as the one before it has its price."""
     for n in range(hosts.shape[0]):
-        if n > 0 and hosts[n, H_TAG] == hosts[n - 1, H_TAG] and hosts[n, H_PHI] == hosts[n - 1, H_PHI]:
+        if n > 0 and hosts[n, H_KEY] == hosts[n - 1, H_KEY] and hosts[n, H_GATES] == hosts[n - 1, H_GATES]:
             cost[s, n] = cost[s, n - 1]
         else:
             cost[s, n] = node_cost(hosts, devs, levels, value, rates, idles, step, scal, n, ask)
@@ -162,3 +165,65 @@ def cheapest(
             if price + extra < lowest or hosts[n, H_TAG] < hosts[chosen, H_TAG]:
                 lowest, chosen = price + extra, n
     return chosen
+
+
+@njit(cache=True)
+def nearest(
+    cost: Ints, best: Ints, least: Ints, log: Ints, seen: Ints, mark: Ints, clock: Ints, asks: Ints, guard: Ints,
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints, s: int,
+    out: Ints,
+) -> Scalar:  # fmt: skip
+    """All nodes where shape s costs least, guard included, one for each state; how many, and what that is."""
+    n = cheapest(
+        cost, best, least, log, seen, mark, clock, asks, guard,
+        hosts, devs, levels, value, rates, idles, step, scal, s,
+    )  # fmt: skip
+    if n < 0:
+        return 0, 2 * NEVER
+    spared = spared_lanes(scal, asks[s])
+    lowest, found = cost[s, n] + max(0, guard[hosts[n, H_LANE]] - guard[spared]), 0
+    for lane in range(LANES):
+        price = lowest - max(0, guard[lane] - guard[spared])
+        for block in range(best.shape[2]):
+            if least[s, lane, block] != price:
+                continue
+            for m in range(block * BLOCK, min(hosts.shape[0], (block + 1) * BLOCK)):
+                if cost[s, m] == price and hosts[m, H_LANE] == lane:
+                    found = note(hosts, out, found, m)
+    return found, lowest
+
+
+@njit(cache=True)
+def nearest_of(
+    cost: Ints, best: Ints, least: Ints, log: Ints, seen: Ints, mark: Ints, clock: Ints, asks: Ints, guard: Ints,
+    hosts: Ints, devs: Ints, levels: Ints, value: Ints, rates: Ints, idles: Ints, step: Ints, scal: Ints, s: int,
+    nodes: Ints, crowds: Ints, out: Ints,
+) -> Scalar:  # fmt: skip
+    """The same among some nodes, of which those with the smallest crowd come first; also how large that is."""
+    catch_up(
+        cost, best, least, log, seen, mark, clock, asks, hosts, devs, levels, value, rates, idles, step, scal, s
+    )  # fmt: skip
+    spared = spared_lanes(scal, asks[s])
+    fewest, lowest, found = np.int64(0), 2 * NEVER, 0
+    for i in range(nodes.shape[0]):
+        n = nodes[i]
+        if cost[s, n] == NEVER:
+            continue
+        price = cost[s, n] + max(0, guard[hosts[n, H_LANE]] - guard[spared])
+        if found == 0 or crowds[n] < fewest or (crowds[n] == fewest and price < lowest):
+            fewest, lowest, found = crowds[n], price, 0
+        if crowds[n] == fewest and price == lowest:
+            found = note(hosts, out, found, n)
+    return found, lowest, fewest
+
+
+@njit(cache=True)
+def note(hosts: Ints, out: Ints, found: int, n: int) -> Scalar:
+    """Write node n down, or in place of one in the same state that comes later by name."""
+    for i in range(found):
+        if hosts[out[i], H_KEY] == hosts[n, H_KEY]:
+            if hosts[n, H_RANK] < hosts[out[i], H_RANK]:
+                out[i] = n
+            return found
+    out[found] = n
+    return found + 1

@@ -11,7 +11,8 @@ from numba import njit
 
 from dure.pack.codes import COUNT, CPU, H_CPU, H_MEM, H_PHI, H_SIZE, H_TYPE, MEM, NEVER, TYPES, Ints
 from dure.pack.commit import change
-from dure.pack.kernels import Scalar, node_cost
+from dure.pack.kernels import node_cost
+from dure.pack.links import Scalar
 
 
 @njit(cache=True, inline="always")

@@ -6,19 +6,25 @@ Invariant: a pod counts once, when it is first seen.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from dure.model.accelerator import Geometry, ShareMode
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterState, Node, Pod
+from dure.model.cluster import ClusterState, Node, Pod, Slice
+from dure.pack.budget import Budget
 from dure.pack.codes import LANES, WHOLE
 from dure.pack.guard import Guards
 from dure.pack.mix import Mix, Shape, Size, prior_of
 from dure.pack.plain import plain_tables
-from dure.pack.room import KeptRooms
+from dure.pack.room import KeptRooms, NodeRoom
 from dure.pack.score import Scorer
-from dure.pack.slots import steps
+from dure.pack.slots import cover_steps, steps
 from dure.pack.worth import USUAL, Hardware, Worth, WorthSettings, worth
+
+if TYPE_CHECKING:
+    from dure.pack.board import Board
 
 _LESSON = 512
 # More kinds of pods than any cluster has at once: those of long ago are forgotten with what rooms know of them.
@@ -40,6 +46,8 @@ class Memory:
         self._hardware: Hardware | None = None
         self._nodes: tuple[Node, ...] = ()
         self._scorer: tuple[Worth, Scorer, Guards] | None = None
+        self._board: Board | None = None
+        self._budget: Budget | None = None
         self.rooms = KeptRooms()
         self.kinds: dict[object, int] = {}
         """Numbers of pods that no node can tell apart; what rooms know of them is kept as long as the rooms."""
@@ -62,7 +70,9 @@ class Memory:
         if new:
             self._seen = {pod.uid for pod in state.pods}
         if self.priced is None or self._due():
-            self.priced = worth(self.mix.shares(), self.mix.typical(), self._hardware, self.settings)
+            # Before anything was learnt everything counts as idle, as in the replays.
+            idle = idle_of(state, catalogue, self._hardware, self.classes) if self.priced is not None else ()
+            self.priced = worth(self.mix.shares(), self.mix.typical(), self._hardware, self.settings, idle)
             self._learned, self._fleet = self.mix.arrivals, self._hardware
         return self.priced
 
@@ -73,6 +83,26 @@ class Memory:
     def guards(self) -> Guards:
         """Keeps rooms for wide demand by the same prices."""
         return self._made()[2]
+
+    def allowed(self, state: ClusterState) -> Budget:
+        """What may still be moved: of those who sit here when first seen, and of all who were seated since."""
+        if self._budget is None:
+            self._budget = Budget(placed=sum(pod.holds for pod in state.pods))
+        return self._budget
+
+    def board(self, rooms: Mapping[str, NodeRoom], catalogue: Catalogue) -> Board:
+        """The rooms as arrays: those of last time but for what changed; built anew when the classes are others."""
+        # The compiler behind it takes a second to load: only who has a large cluster waits for that.
+        from dure.pack.board import Board
+
+        assert self.priced is not None
+        assert self._hardware is not None
+        known = self._board
+        if known is None or known.classes != self.classes or known.catalogue is not catalogue:
+            log = self.rooms.account()
+            known = self._board = Board(rooms, self.classes, catalogue, self._hardware, self.priced, log)
+        known.keep(rooms, self._hardware, self.priced)
+        return known
 
     def _made(self) -> tuple[Worth, Scorer, Guards]:
         assert self.priced is not None
@@ -119,9 +149,35 @@ def hardware_of(state: ClusterState, catalogue: Catalogue) -> tuple[Hardware, tu
     return hardware, classes
 
 
+def idle_of(
+    state: ClusterState, catalogue: Catalogue, hardware: Hardware, classes: tuple[str, ...]
+) -> tuple[float, ...]:
+    """Idle devices of each class, parts of them counted as parts. O(devices + pods)."""
+    number = {name: typ for typ, name in enumerate(classes)}
+    memory = [catalogue.classes[name].memory_mib if name in catalogue.classes else 0 for name in classes]
+    kinds = {(node.name, one.id): number[one.class_name] for node in state.nodes for one in node.devices}
+    idle = [float(count) for count in hardware.devices]
+    for pod in state.pods:
+        for held in pod.slices if pod.holds else ():
+            typ = kinds.get((pod.node, held.device))
+            if typ is not None:
+                idle[typ] -= _part(held, hardware.slots[typ], memory[typ])
+    return tuple(max(0.0, count) for count in idle)
+
+
+def _part(held: Slice, slots: int, memory_mib: int) -> float:
+    """Of a device; a share counts by what it has more of."""
+    if held.mode is ShareMode.EXCLUSIVE:
+        return 1.0
+    if held.slots and slots:
+        return held.slots / slots
+    return max(held.compute_milli / WHOLE, held.memory_mib / memory_mib if memory_mib else 0.0)
+
+
 @lru_cache(maxsize=64)
 def _steps(geometry: Geometry) -> tuple[tuple[int, ...], ...]:
-    return steps(geometry)
+    """Of single profiles, then of the lists of profiles that a demand may have to choose from."""
+    return (*steps(geometry), *cover_steps(geometry))
 
 
 def shape_of(pod: Pod, catalogue: Catalogue, classes: tuple[str, ...]) -> Shape:

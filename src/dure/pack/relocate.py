@@ -1,6 +1,6 @@
 """Let a refused demand in by moving at most two of those that hold seats.
 
-The array counterpart of `clearing`, for a small budget of moves. Three ways, the fewest moves first: one holder
+Called by `moves` for a live cluster and by the replays of traces. Three ways, the fewest moves first: one holder
 leaves a node for a seat it has elsewhere; two leave the same node; one leaves for a seat that another has to leave
 first. Within a way the potential of the grid decides, as it does for every placement: the moves go where the usual
 demand loses least, and they are made only if each brings, after that loss, what the caller asks for. Cost per call:
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dure.pack.ask import Ask
+from dure.pack.budget import Budget
 from dure.pack.codes import NEVER, WHOLE, Ints
 from dure.pack.grid import Grid, Seat
 from dure.pack.holders import Holders
@@ -44,6 +45,15 @@ def relocate(grid: Grid, ask: Ask, holders: Holders, most: int = 2, net: float =
     if way is None and most > 1:
         dearest = _dearest(grid, ask, 2 * net)
         way = _pair(grid, ask, holders, elsewhere, dearest) or _chain(grid, ask, holders, elsewhere, dearest)
+    return way
+
+
+def move_for(grid: Grid, ask: Ask, holders: Holders, budget: Budget) -> Way | None:
+    """Let a refused demand in by moves if it is worth them, and note what that used of the budget."""
+    allowance = budget.allowance(ask.milli * ask.pieces)
+    way = relocate(grid, ask, holders, allowance.most, allowance.net) if allowance is not None else None
+    if way is not None:
+        budget.used += len(way.moved)
     return way
 
 

@@ -90,10 +90,18 @@ class NodeRoom:
         self.walled = 0
         self.ways: dict[int, Ways] = {}
         """What kinds of pods could do here, as long as nothing changes."""
+        self._free_whole: tuple[object, int] | None = None
+        self.log: list[NodeRoom] | None = None
+        """Where it says that it has changed, if somebody keeps an account of it."""
 
     @property
     def free_whole(self) -> int:
-        return sum(1 for room in self.devices.values() if room.empty and room.device.healthy)
+        """Counted once while nothing changes: then the room has the same `ways`."""
+        known = self._free_whole
+        if known is None or known[0] is not self.ways:
+            free = sum(1 for room in self.devices.values() if room.empty and room.device.healthy)
+            known = self._free_whole = self.ways, free
+        return known[1]
 
     def take(self, pod: Pod, parts: Iterable[Slice]) -> None:
         """A device that is no longer there (its owner has cut the node in another way) has nothing to lose."""
@@ -112,11 +120,12 @@ class NodeRoom:
     def tried(self, pod: Pod, parts: Sequence[Slice]) -> Iterator[None]:
         """As if the pod sat here; afterwards all is as before, the modes of empty devices too."""
         modes = [(self.devices[part.device], self.devices[part.device].mode) for part in parts]
-        ways = self.ways
+        ways, log = self.ways, self.log
+        self.log = None
         self.take(pod, parts)
         yield
         self.give_back(pod, parts)
-        self.ways = ways
+        self.ways, self.log = ways, log
         for device, mode in modes:
             device.mode = mode
 
@@ -127,6 +136,8 @@ class NodeRoom:
     def _shift(self, pod: Pod, sign: int) -> None:
         # Another one, not an emptied one: a copy of this room may still hold the old.
         self.ways = {}
+        if self.log is not None:
+            self.log.append(self)
         self.cpu_milli -= sign * pod.demand.cpu_milli
         self.memory_mib -= sign * pod.demand.host_memory_mib
         _count(self.tenants, pod.tenant, sign)
@@ -149,6 +160,8 @@ class KeptRooms:
     def __init__(self) -> None:
         self._known: dict[str, tuple[Node, list[Pod], NodeRoom, dict[int, Ways]]] = {}
         self._catalogue: Catalogue | None = None
+        self.log: list[NodeRoom] | None = None
+        """Rooms that were built or worked on, for who keeps an account of them (`board`); None while nobody does."""
 
     def of(self, state: ClusterState, catalogue: Catalogue) -> dict[str, NodeRoom]:
         """Every node that is not gone, with its bound pods taken off. O(nodes + pods + devices that changed)."""
@@ -162,6 +175,14 @@ class KeptRooms:
             self._known = {name: self._known[name] for name in rooms}
         return rooms
 
+    def account(self) -> list[NodeRoom]:
+        """From now on every room that is built or worked on is written down in what this answers."""
+        if self.log is None:
+            self.log = []
+        for _, _, room, _ in self._known.values():
+            room.log = self.log
+        return self.log
+
     def forget(self) -> None:
         self._known = {}
 
@@ -172,6 +193,9 @@ class KeptRooms:
         known = self._known.get(node.name)
         if known is None or not _as_it_was(known, node, pods):
             room = room_of(node, pods, catalogue)
+            if self.log is not None:
+                self.log.append(room)
+                room.log = self.log
             known = self._known[node.name] = node, pods, room, room.ways
         return known[2]
 
@@ -192,6 +216,7 @@ def room_of(node: Node, pods: Iterable[Pod], catalogue: Catalogue) -> NodeRoom:
 def copied(room: NodeRoom) -> NodeRoom:
     """The same room to try things out in."""
     twin = copy.copy(room)
+    twin.log = None
     twin.devices = {name: copy.copy(device) for name, device in room.devices.items()}
     for device in twin.devices.values():
         device.instances, device.tenants = dict(device.instances), dict(device.tenants)

@@ -5,8 +5,8 @@ Invariant: a gang is seated whole or not at all, and a seat that is not kept lea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,8 @@ from dure.model.decision import Bind, Decision, Evict, Resize
 from dure.model.reason import Verdict
 from dure.model.workload import WorkloadType
 from dure.pack.allot import allot
+from dure.pack.budget import USUAL as MOVES
+from dure.pack.budget import Budget, MoveSettings
 from dure.pack.fit import fits_node
 from dure.pack.guard import Guards
 from dure.pack.memory import Memory
@@ -24,15 +26,27 @@ from dure.pack.neighbours import Gate, gate_of
 from dure.pack.room import DeviceRoom, NodeRoom
 from dure.pack.score import Scorer
 
+if TYPE_CHECKING:
+    from dure.pack.board import Board
+    from dure.pack.codes import Ints
+
 
 class PackSettings(msgspec.Struct, frozen=True):
-    """`moves_per_tenant` bounds how many pods of one tenant a call may move to make room; 0 moves none."""
+    """`moves_per_tenant` bounds how many pods of one tenant a call may move to make room; 0 moves none.
+
+    Clusters of `arrays_from` nodes or more are searched as arrays, and `moves` bounds what is moved there in all;
+    loading the compiler is not worth it for fewer nodes.
+    """
 
     preempt: bool = True
     moves_per_tenant: int = 2
+    arrays_from: int = 200
+    moves: MoveSettings = MOVES
 
 
 USUAL = PackSettings()
+# Asking the arrays about so few nodes costs more than looking at them.
+_FEW = 48
 
 
 class Seat(NamedTuple):
@@ -49,7 +63,8 @@ Rooms = dict[str, NodeRoom]
 class World(NamedTuple):
     """All that one call works on; `rooms` is its scratch copy, `spent` what it has used of disruption budgets.
 
-    `kinds` numbers pods that no node can tell apart; `guards` keep rooms for wide demand.
+    `kinds` numbers pods that no node can tell apart; `guards` keep rooms for wide demand; `budget` counts moves.
+    `board` has the rooms as arrays; None in small clusters, where every node is looked at.
     """
 
     state: ClusterState
@@ -60,15 +75,21 @@ class World(NamedTuple):
     spent: dict[str, int]
     kinds: dict[object, int]
     guards: Guards
+    budget: Budget
+    board: Board | None = None
 
 
 def world_of(
     state: ClusterState, catalogue: Catalogue, memory: Memory | None = None, settings: PackSettings = USUAL
 ) -> World:
+    """Without a memory there is nobody to keep arrays for."""
+    kept = memory is not None
     memory = memory if memory is not None else Memory()
     memory.learn(state, catalogue)
     rooms = memory.rooms.of(state, catalogue)
-    return World(state, catalogue, rooms, memory.scorer(), settings, {}, memory.kinds, memory.guards())
+    board = memory.board(rooms, catalogue) if kept and len(rooms) >= settings.arrays_from else None
+    budget = memory.allowed(state)
+    return World(state, catalogue, rooms, memory.scorer(), settings, {}, memory.kinds, memory.guards(), budget, board)
 
 
 def seat_gang(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | None:
@@ -118,8 +139,9 @@ def _free_devices(rooms: Rooms) -> tuple[int, int]:
 
 def _seat_within(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] | None:
     seats: list[Seat] = []
+    among = _rows(rooms, world)
     for pod in gang:
-        seat = best_seat(pod, world, rooms, [seat.room for seat in seats])
+        seat = best_seat(pod, world, rooms, [seat.room for seat in seats], among)
         if seat is None:
             for taken in seats:
                 taken.room.give_back(taken.pod, taken.parts)
@@ -129,24 +151,64 @@ def _seat_within(gang: Sequence[Pod], world: World, rooms: Rooms) -> list[Seat] 
     return seats
 
 
-def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoom]) -> Seat | None:
-    """The cheapest seat for one pod: its wishes first, then the gang's nodes, then serving spread; no names."""
+def _rows(rooms: Rooms, world: World) -> Ints | None:
+    """A part of the cluster that is worth asking the arrays about: of a few nodes each is looked at."""
+    if world.board is None or rooms is world.rooms or len(rooms) < _FEW:
+        return None
+    return world.board.rows_of(rooms)
+
+
+def best_seat(
+    pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoom], among: Ints | None = None
+) -> Seat | None:
+    """The cheapest seat for one pod: its wishes first, then the gang's nodes, then serving spread; no names.
+
+    The arrays, if there are any, say which of the world's rooms (or of those `among` it) are worth a look. Who has
+    rules about others, claims or a wish for a whole node is sought on every node, as in a small cluster.
+    """
+    board = world.board if rooms is world.rooms or among is not None else None
+    asks = board.asks(pod) if board is not None else None
+    if board is None or asks is None:
+        crowd = _crowd(pod, world.rooms.values()) if _spreads(pod) else {}
+        gate = gate_of(pod, {**world.rooms, **rooms} if rooms is not world.rooms else rooms)
+        guarded = world.guards.prices(pod, world.rooms) if len(rooms) > 1 else []
+        return _choose(pod, world, rooms.values(), Told(gate, gang_nodes, crowd, guarded))
+    crowd = _crowd(pod, board.mates(pod.workload)) if _spreads(pod) else {}
+    told = Told(None, gang_nodes, crowd, world.guards.extra(pod, *board.stock()))
+    beside = _choose(pod, world, [room for room in gang_nodes if room.node.name in rooms], told)
+    if beside is not None:
+        return beside
+    if crowd or among is not None:
+        names = board.near_of(asks, among, board.crowds(crowd) if crowd else None)
+    else:
+        names = board.near(asks)
+    return _choose(pod, world, [rooms[name] for name in (*names, *board.odd) if name in rooms], told)
+
+
+class Told(NamedTuple):
+    """What the rest of the cluster says about a seat: neighbours, the nodes of the gang, mates, guarded lanes."""
+
+    gate: Gate | None
+    gang_nodes: Sequence[NodeRoom]
+    crowd: dict[str, int]
+    guarded: Sequence[int]
+
+
+def _choose(pod: Pod, world: World, rooms: Iterable[NodeRoom], told: Told) -> Seat | None:
+    """Of these rooms the cheapest seat."""
     best: tuple[tuple[object, ...], Seat] | None = None
     look: tuple[object, ...] = ()
-    crowd = _crowd(pod, world) if pod.type is WorkloadType.SERVING and pod.workload else {}
-    gate = gate_of(pod, {**world.rooms, **rooms} if rooms is not world.rooms else rooms)
-    kind = _kind(pod, world) if gate is None else None
-    guarded = world.guards.prices(pod, world.rooms) if len(rooms) > 1 else []
-    for room in rooms.values():
+    kind = kind_of(pod, world) if told.gate is None else None
+    for room in rooms:
         if pod.pool and room.node.pool != pod.pool:
             continue
-        answers, costs = _ways(pod, room, world, gate, kind)
+        answers, costs = _ways(pod, room, world, told.gate, kind)
         if not answers:
             continue
-        dislike = _dislike(pod, room, gate)
-        spread = _spread(room, crowd)
-        stray = room not in gang_nodes if gang_nodes else False
-        guard = guarded[world.guards.lane(room)] if guarded else 0
+        dislike = _dislike(pod, room, told.gate)
+        spread = _spread(room, told.crowd)
+        stray = room not in told.gang_nodes if told.gang_nodes else False
+        guard = told.guarded[world.guards.lane(room)] if told.guarded else 0
         for parts, cost in zip(answers, costs, strict=True):
             rank = (dislike, stray, spread, cost + guard, room.cpu_milli, room.memory_mib)
             if best is None or rank < best[0]:
@@ -159,7 +221,11 @@ def best_seat(pod: Pod, world: World, rooms: Rooms, gang_nodes: Sequence[NodeRoo
     return _with_claims(best[1]) if best else None
 
 
-def _kind(pod: Pod, world: World) -> int | None:
+def _spreads(pod: Pod) -> bool:
+    return pod.type is WorkloadType.SERVING and bool(pod.workload)
+
+
+def kind_of(pod: Pod, world: World) -> int | None:
     """The same number for pods that fit and cost the same everywhere; None for one with wishes of its own."""
     if pod.claims or pod.rules != NO_RULES:
         return None
@@ -212,10 +278,10 @@ def _left(device: DeviceRoom) -> tuple[int, int, int, int, int]:
     return device.memory_mib, device.compute_milli, device.bandwidth_milli, device.clients, device.mask
 
 
-def _crowd(pod: Pod, world: World) -> dict[str, int]:
+def _crowd(pod: Pod, rooms: Iterable[NodeRoom]) -> dict[str, int]:
     """How many replicas of the pod's workload are in each zone, rack and node; seats of this call included."""
     counts: dict[str, int] = {}
-    for room in world.rooms.values():
+    for room in rooms:
         mates = room.workloads.get(pod.workload, 0)
         if mates:
             for key in _places(room):

@@ -55,6 +55,53 @@ def steps(geometry: Geometry) -> tuple[tuple[int, ...], ...]:
     return tuple(table)
 
 
+@lru_cache(maxsize=64)
+def coverings(geometry: Geometry) -> tuple[tuple[int, ...], ...]:
+    """Every list of profiles that may serve some demand, each from the smallest on; media engines are for nobody."""
+    found = {
+        covering(geometry, memory.memory_mib, compute.compute_milli)
+        for memory in geometry.profiles
+        for compute in geometry.profiles
+    }
+    return tuple(sorted(found - {()}))
+
+
+@lru_cache(maxsize=4096)
+def covering(geometry: Geometry, memory_mib: int, compute_milli: int) -> tuple[int, ...]:
+    """The profiles that are large enough, by their numbers, the smallest first."""
+    enough = [
+        (profile.slots, profile.compute_slices, profile.name, index)
+        for index, profile in enumerate(geometry.profiles)
+        if profile.memory_mib >= memory_mib and profile.compute_milli >= compute_milli and MEDIA not in profile.name
+    ]
+    return tuple(index for *_, index in sorted(enough))
+
+
+def cover_steps(geometry: Geometry) -> tuple[tuple[int, ...], ...]:
+    """The same as `steps` for each of the `coverings`: the first profile of the list that has a place."""
+    single, masks = steps(geometry), range(1 << geometry.slots)
+    return tuple(
+        tuple(next((single[i][mask] for i in cover if single[i][mask] >= 0), -1) for mask in masks)
+        for cover in coverings(geometry)
+    )
+
+
+@lru_cache(maxsize=64)
+def told_by_mask(geometry: Geometry) -> bool:
+    """Whether the occupied slots alone say what still has a place: no count of slices forbids what they allow."""
+    plain = {profile.name: profile for profile in geometry.profiles if MEDIA not in profile.name}
+    for layout in layouts(geometry):
+        if any(name not in plain for name, _ in layout):
+            continue
+        mask = sum(((1 << plain[name].slots) - 1) << start for name, start in layout)
+        left = geometry.compute_slices - sum(plain[name].compute_slices for name, _ in layout)
+        for profile in plain.values():
+            count = sum(name == profile.name for name, _ in layout)
+            if free_starts(profile, mask) and (profile.compute_slices > left or count >= profile.max_instances):
+                return False
+    return True
+
+
 def layout_values(geometry: Geometry, demand: Mapping[int, float]) -> list[float]:
     """What each occupied mask is still worth, from 1 (empty) to 0: the best further placements, each profile weighed
     by the slots it takes and how much of the demand asks for it. An exact search over all layouts of one device."""

@@ -136,3 +136,12 @@ def test_the_exact_program_knows_that_two_thirds_strand_a_compute_slice() -> Non
     assert optimum(A100, 1, Counter({3: 2})) == 8
     assert optimum(A100, 1, Counter({4: 2})) == 4
     assert optimum(A100, 2, Counter({0: 20})) == 14
+
+
+def test_a_model_that_is_named_twice_is_one_model(tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    path.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\np,1000,512,1,1000,b|c|c\n")
+    [pod] = read_pods(path)
+    assert pod.models == ("b", "c")
+    fleet = fleet_of([TraceNode(name, 8000, 4096, 1, name) for name in "abc"])
+    assert fleet.ask(pod).types == 0b110

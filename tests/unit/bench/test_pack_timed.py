@@ -68,7 +68,7 @@ def test_who_moved_leaves_from_where_it_is_now_and_the_fleet_ends_empty() -> Non
         [TraceNode("a", 9000, 9000, 2, "X"), TraceNode("b", 9000, 9000, 1, "X")], PODS, "dure+moves", mig=False
     )
     fleet = Running(layout, moving=True)
-    fleet.placed = 10_000
+    fleet.budget.placed = 10_000
     before = layout.grid.devs.copy()
     for ask in (
         Ask(1000, 10, 1, WHOLE),

@@ -15,9 +15,11 @@ from dure.pack.codes import (
     D_CLIENTS,
     D_CODE,
     D_ENGINE,
+    D_LINK,
     D_MEM,
     D_MODE,
     D_OWNER,
+    DEVICE_FIELDS,
     EXCLUSIVE,
     FREE,
     H_CPU,
@@ -29,8 +31,8 @@ from dure.pack.codes import (
     TIME,
     WHOLE,
 )
-from dure.pack.commit import tightest_group
 from dure.pack.grid import Grid, Host, Part, Seat
+from dure.pack.links import tightest_group
 from dure.pack.plain import PlainNode, plain_tables, potential
 from tests.unit.pack.worlds import grid_of
 
@@ -136,7 +138,7 @@ def picked(links: list[int], busy: list[bool], count: int) -> tuple[int, ...]:
     if fitting:
         return tuple(min(fitting, key=len)[:count])
     taken: list[int] = []
-    groups = {link: [d for d in free if links[d] == link] for link in sorted(set(links))}
+    groups = {link: [d for d in free if links[d] == link] for link in dict.fromkeys(links[d] for d in free)}
     while len(taken) < count:
         missing = count - len(taken)
         holding = [link for link in groups if len(groups[link]) >= missing]
@@ -179,7 +181,11 @@ def test_whole_devices_lie_together_as_far_as_what_is_free_allows(
 def test_the_tightest_group_that_is_enough_or_else_the_largest_is_chosen(
     groups: list[int], want: int, chosen: int
 ) -> None:
-    assert tightest_group(np.array(groups), want) == chosen
+    devs = np.zeros((len(groups), DEVICE_FIELDS), np.int32)
+    devs[:, D_LINK] = range(len(groups))
+    devs[:, D_CODE] = WHOLE
+    found = tightest_group(devs, np.array(groups), 0, len(groups), Ask(0, 0, want, WHOLE).row(), want)
+    assert found == chosen
 
 
 def test_without_patience_the_first_refusal_ends_the_stream() -> None:
@@ -246,7 +252,7 @@ def test_the_tag_of_a_state_is_fixed_because_ties_are_decided_by_it() -> None:
     part = Part(mem=9080, bw=110)
     grid = grid_of([Host(64_000, 65_536, 0, (part, part)), Host(32_000, 65_536, 1, (part,))])
     grid.put(share(300, tenant=2), HERE)
-    assert grid.hosts[:, H_TAG].tolist() == [1_385_082_861_191_822_968, 3_288_854_432_677_778_957]
+    assert grid.hosts[:, H_TAG].tolist() == [2_260_107_956_158_262_492, 3_288_854_432_677_778_957]
 
 
 @pytest.mark.parametrize("change", [{"mem": 1}, {"bw": 1}, {"home": CUT}, {"home": MPS}, {"modes": 0b110}])

@@ -16,11 +16,13 @@ from dure.pack.codes import (
     D_BW,
     D_CLIENTS,
     D_CODE,
+    D_COMPUTE,
     D_LIMIT,
     D_MEM,
     D_MODE,
     D_MODES,
     D_OWNER,
+    D_TOTAL,
     EXCLUSIVE,
     FREE,
     H_CPU,
@@ -98,26 +100,30 @@ def test_giving_back_in_any_order_restores_the_state_exactly(hosts: list[Host], 
 
 
 def plain_device(grid: Grid, d: int, typ: int, ask: Ask) -> int | None:
-    """The rules for one device as a person would write them: its code after the ask, or None."""
-    row = grid.devs[d]
-    if row[D_MEM] < ask.dmem or row[D_BW] < ask.dbw:
+    """The rules for a part of one device as a person would write them: its code after the ask, or None."""
+    row = [int(figure) for figure in grid.devs[d]]
+    if not row[D_MODES] >> ask.mode & 1:
         return None
-    if row[D_CLIENTS] == 0:
-        if row[D_MODE] != ask.mode and not row[D_MODES] >> ask.mode & 1:
-            return None
-    else:
+    if row[D_CLIENTS]:
         if row[D_MODE] != ask.mode or row[D_CLIENTS] >= row[D_LIMIT]:
             return None
-        if (row[D_OWNER] < 0 or ask.isolation) and abs(int(row[D_OWNER])) != ask.tenant:
+        if (row[D_OWNER] < 0 or ask.isolation) and abs(row[D_OWNER]) != ask.tenant:
             return None
-    code = int(row[D_CODE])
+    code = row[D_CODE]
     if ask.mode == CUT:
         if code < WHOLE:
             return None
         after = int(grid.priced.tables.step[typ, ask.profile, 0 if code == WHOLE else code - CUT0])
         return None if after < 0 else CUT0 + after
-    code = WHOLE if code == CUT0 else code
-    return code - ask.milli if ask.milli <= code <= WHOLE else None
+    if row[D_MEM] < ask.dmem or row[D_BW] < ask.dbw or row[D_COMPUTE] < ask.milli:
+        return None
+    return min(row[D_COMPUTE] - ask.milli, (row[D_MEM] - ask.dmem) * WHOLE // row[D_TOTAL])
+
+
+def plain_whole(grid: Grid, d: int, ask: Ask) -> bool:
+    row = grid.devs[d]
+    free = row[D_CLIENTS] == 0 and row[D_CODE] in (WHOLE, CUT0)
+    return bool(free and row[D_MEM] >= ask.dmem and row[D_BW] >= ask.dbw)
 
 
 def plain_cost(grid: Grid, n: int, ask: Ask) -> int | None:
@@ -129,17 +135,14 @@ def plain_cost(grid: Grid, n: int, ask: Ask) -> int | None:
     before = PlainNode(cpu, mem, typ, tuple(codes))
     t = plain_tables(grid.priced.tables)
     if ask.mode == EXCLUSIVE:
-        able = [
-            d
-            for d in range(size)
-            if not grid.devs[first + d, D_CLIENTS] and plain_device(grid, first + d, typ, ask) == 0
-        ][: ask.pieces]
+        able = [d for d in range(size) if plain_whole(grid, first + d, ask)][: ask.pieces]
         if len(able) < ask.pieces:
             return None
         after = tuple(0 if d in able else code for d, code in enumerate(codes))
         switches = sum(grid.devs[first + d, D_MODE] not in (FREE, EXCLUSIVE) for d in able)
         cost = step_cost(t, before, PlainNode(cpu - ask.cpu, mem - ask.mem, typ, after))
-        return cost + switches * int(t.scal[SWITCH_PRICE])
+        fence = ask.pieces * int(t.scal[ISOLATION_PRICE]) if ask.isolation else 0
+        return cost + switches * (int(t.scal[SWITCH_PRICE]) // 4) + fence
     costs = []
     for d in range(size):
         code = plain_device(grid, first + d, typ, ask)

@@ -17,12 +17,13 @@ from dure.pack.codes import (
     D_LINK,
     D_MODE,
     D_MODES,
+    DEVICE_FIELDS,
     H_CPU,
     H_FIRST,
     H_MEM,
-    H_PHI,
     H_SIZE,
     H_TYPE,
+    HOST_FIELDS,
     MPS,
     WHOLE,
 )
@@ -47,7 +48,7 @@ def test_hosts_and_devices_are_written_column_by_column() -> None:
         [5000, 65_536, 0, 0, 1],
         [6000, 99, 1, 1, 2],
     ]
-    assert (grid.hosts.shape, grid.devs.shape) == ((2, H_PHI + 1), (3, D_LINK + 1))
+    assert (grid.hosts.shape, grid.devs.shape) == ((2, HOST_FIELDS), (3, DEVICE_FIELDS))
     columns = [D_CODE, D_MODE, D_HOME, D_MODES, D_LIMIT, D_LINK, D_CLIENTS]
     assert grid.devs[:, columns].tolist() == [
         [WHOLE, 0, 0, 0b11111, 4, 0, 0],
@@ -228,3 +229,13 @@ def test_a_share_goes_to_the_device_where_it_costs_least_and_to_the_fuller_of_eq
     }
     seat = grid.seat(Ask(1000, 512, 1, milli, mode=MPS))
     assert (seat.devices if seat else None) == ((min(costs, key=lambda d: costs[d]),) if costs else None)
+
+
+def test_asks_that_come_together_do_not_take_each_others_rows() -> None:
+    hosts = [Host(64_000, 65_536, 0, (PART,) * 2), Host(8_000, 65_536, 0, (PART,))]
+    few = Grid(hosts, grid_of(hosts).hardware, WorthSettings(shapes=2), shapes=2)
+    many = grid_of(hosts)
+    asks = [Ask(cpu, 512, 1, WHOLE) for cpu in (1000, 2000, 9000, 65_000)]
+    for _ in range(2):
+        for at in range(3):
+            assert few.least_costs(asks[at : at + 2]).tolist() == many.least_costs(asks[at : at + 2]).tolist()

@@ -106,4 +106,4 @@ def test_an_ask_for_a_slice_names_its_profile_and_is_written_in_the_order_of_the
     ask = slice_ask(2000, 512, 3, 428, 0b1)
     assert ask == Ask(2000, 512, 1, 428, profile=3, mode=CUT, types=1)
     assert ask.shape == Shape(2000, 512, 1, 428, 3, 1)
-    assert ask.row().tolist() == [2000, 512, 1, 428, 3, 0, 0, CUT, 1, 1, 0, 0]
+    assert ask.row().tolist() == [2000, 512, 1, 428, 3, 0, 0, CUT, 1, 1, 0, 0, 0, 0]

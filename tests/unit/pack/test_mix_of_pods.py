@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from dure.model.accelerator import ShareMode
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import Device, Pod
+from dure.model.cluster import Device, Pod, PodPhase
 from dure.model.demand import Demand
 from dure.pack.codes import WHOLE
-from dure.pack.memory import Memory, hardware_of, shape_of
+from dure.pack.memory import Memory, hardware_of, idle_of, shape_of
 from dure.pack.mix import Shape
 from dure.pack.plain import plain_tables
-from tests.unit.pack.worlds import A100, BIG, CATALOGUE, SMALL, cluster, node, pod
+from tests.unit.pack.worlds import A100, BIG, CATALOGUE, SMALL, cluster, node, pod, running
 
 CLASSES = ("big", "small")
 CUTS = (ShareMode.MIG,)
@@ -53,6 +53,34 @@ def test_the_hardware_is_counted_by_class_and_the_widest_node_sets_the_host_cpu(
     assert (found.slots, found.geometries) == ((8, 0), (A100, None))
     nothing, none = hardware_of(cluster([], []), CATALOGUE)
     assert (none, nothing.devices, nothing.widest, nothing.host_cpu) == (("none",), (0,), 1, 1)
+
+
+def test_idle_devices_are_counted_by_class_with_parts_as_parts() -> None:
+    nodes = [node("a", 4), node("b", 2, cls="small"), node("c", 1)]
+    asked = [
+        pod("two", devices=2),
+        pod("cut", compute=200, memory=9_728, share=CUTS),
+        pod("share", compute=100, memory=81_920 // 4, share=(ShareMode.MPS,)),
+        pod("other", devices=1, classes=("small",)),
+    ]
+    hardware, classes = hardware_of(cluster(nodes, []), CATALOGUE)
+    sitting = running(nodes, asked)
+    ended = replace(sitting[0], phase=PodPhase.SUCCEEDED)
+    assert idle_of(cluster(nodes, asked), CATALOGUE, hardware, classes) == (5.0, 2.0)
+    assert idle_of(cluster(nodes, sitting), CATALOGUE, hardware, classes) == (5.0 - 2.0 - 0.25 - 0.25, 1.0)
+    assert idle_of(cluster(nodes, [ended]), CATALOGUE, hardware, classes) == (5.0, 2.0)
+
+
+def test_what_demand_names_costs_more_once_little_of_it_is_idle() -> None:
+    nodes = [node("a", 4), node("b", 4, cls="small")]
+    named = [pod(f"p{index}", devices=1, classes=("big", "small")[: 1 + index % 2]) for index in range(40)]
+    free, full = Memory(), Memory()
+    for memory in (free, full):
+        memory.learn(cluster(nodes, named[:1]), CATALOGUE)
+    sitting = running(nodes, named[:3])
+    before = free.learn(cluster(nodes, named), CATALOGUE)
+    after = full.learn(cluster(nodes, [*sitting, *named[3:]]), CATALOGUE)
+    assert (after.tables.rates[0] != before.tables.rates[0]).any()
 
 
 def test_a_pod_is_counted_once_and_another_class_begins_a_new_count() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,8 @@ from dure.model.decision import Bind, Decision, Evict, Hold, Resize
 from dure.model.reason import Reason, Verdict
 from dure.model.tenant import Isolation
 from dure.model.workload import WorkloadType
-from dure.pack import PackSettings, pack, seating
+from dure.pack import PackSettings, pack, packer, seating
+from dure.pack.misses import misses
 from dure.pack.packer import gangs
 from dure.pack.room import KeptRooms
 from tests.unit.pack.worlds import CATALOGUE, cluster, node, pod, running
@@ -191,7 +193,8 @@ def test_what_was_worked_out_for_one_pod_holds_for_the_next_that_is_alike(
     ]
     state = cluster(nodes, [*inside, *(pod(f"p{at:02}", **kind) for at, kind in enumerate(wishes))])
     found = pack(state, CATALOGUE)
-    with mock.patch.object(seating, "_kind", return_value=None):
+    nobody = mock.Mock(return_value=None)
+    with mock.patch.object(seating, "kind_of", nobody), mock.patch.object(packer, "kind_of", nobody):
         assert pack(state, CATALOGUE) == found
 
 
@@ -263,3 +266,28 @@ def test_every_member_of_a_gang_that_is_held_hears_the_same_reasons() -> None:
     assert isinstance(second, Hold)
     assert (first.workload, first.pod, second.pod) == ("g", "g0", "g1")
     assert first.verdicts == second.verdicts
+
+
+def test_who_is_like_one_that_was_just_refused_is_told_the_same_without_another_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = []
+
+    def counted(gang: list[Pod], *rest: object) -> tuple[Verdict, ...]:
+        looks.append(gang[0].name)
+        return misses(gang, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(packer, "misses", counted)
+    wide = [pod(f"w{i}", devices=4, created_s=float(i)) for i in range(3)]
+    busy = running([node("a")], [pod("x", devices=1)])
+    found = [one for one in pack(cluster([node("a")], [*busy, *wide]), CATALOGUE) if isinstance(one, Hold)]
+    assert ([one.pod for one in found], len({one.verdicts for one in found}), looks) == (
+        ["w0", "w1", "w2"],
+        1,
+        ["w0"],
+    )
+    looks.clear()
+    between = pod("s", devices=1, created_s=0.5)
+    told = pack(cluster([node("a")], [*busy, *wide[:2], between]), CATALOGUE)
+    assert [type(one).__name__ for one in told] == ["Hold", "Bind", "Hold"]
+    assert looks == ["w0", "w1"], "somebody was seated between them"
