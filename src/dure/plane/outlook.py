@@ -7,7 +7,7 @@ awakened workload, new rules, a cluster that came or went, a new hour do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -18,6 +18,7 @@ from dure.model.tenant import Tenant
 from dure.model.units import HOUR_S, Instant, Seconds
 from dure.model.weights import Weights
 from dure.model.workload import WorkloadRecord
+from dure.plane.promised import pools_left
 
 # Some reasons fade without any of the above (a quota that others lend): everybody is looked at this often.
 LOOK_S: Seconds = 600.0
@@ -26,7 +27,8 @@ Rules = tuple[tuple[Tenant, ...], tuple[Policy, ...], Weights]
 
 
 class Outlook(msgspec.Struct, frozen=True):
-    """What the answers to those who wait depend on. `rooms` holds the pools of the classes that they accept."""
+    """What the answers to those who wait depend on. `rooms` holds the pools of the classes that they accept, as they
+    are offered: room that a gang between two sizes had been promised grows when it has sat down."""
 
     waiting: frozenset[str]
     away: frozenset[str]
@@ -43,7 +45,7 @@ class Outlook(msgspec.Struct, frozen=True):
 
 
 def outlook(
-    records: Iterable[WorkloadRecord],
+    records: Sequence[WorkloadRecord],
     reports: Sequence[Report],
     rules: Rules,
     now_s: Instant,
@@ -56,10 +58,7 @@ def outlook(
         away=frozenset(report.cluster for report in reports if now_s - report.at_s > away_s),
         rules=rules,
         rooms={
-            (pool.cluster, pool.name): pool
-            for report in reports
-            for pool in report.pools
-            if pool.class_name in accepted
+            (pool.cluster, pool.name): pool for pool in pools_left(records, reports) if pool.class_name in accepted
         },
         now_s=now_s,
         looked_s=now_s,

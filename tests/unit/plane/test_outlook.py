@@ -5,13 +5,23 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from dure.model.accelerator import ShareMode
 from dure.model.cluster import VNodePool
 from dure.model.demand import Demand
-from dure.model.report import Report
+from dure.model.report import Observed, Report
 from dure.model.tariff import Capacity
 from dure.model.tenant import Tenant
 from dure.model.weights import Weights
-from dure.model.workload import AcceptedClass, Phase, Workload, WorkloadRecord, WorkloadStatus, WorkloadType
+from dure.model.workload import (
+    AcceptedClass,
+    Phase,
+    Placement,
+    SpeedUp,
+    Workload,
+    WorkloadRecord,
+    WorkloadStatus,
+    WorkloadType,
+)
 from dure.plane.outlook import LOOK_S, Outlook, Rules, calls_for_decision, outlook
 
 RULES: Rules = ((Tenant("vision"),), (), Weights())
@@ -59,6 +69,26 @@ def test_nobody_waits_nothing_to_decide() -> None:
 )
 def test_room_that_grew_anywhere_is_worth_a_look(changes: dict[str, object]) -> None:
     assert calls_for_decision(look(), look(pool=msgspec.structs.replace(POOL, **changes)))
+
+
+def test_room_that_a_gang_between_two_sizes_was_promised_grows_when_it_has_sat_down() -> None:
+    """The devices that a report counts as free are as many before and after; what others may have is not."""
+    spec = Workload(
+        "g", "vision", WorkloadType.TRAINING, (AcceptedClass("t4"),), Demand(devices=1), gang=1,
+        speedups=(SpeedUp(2, 1.8),), checkpoint_s=10.0,
+    )  # fmt: skip
+    home = Placement("g", 3, "seoul", "t4", "t4", ShareMode.EXCLUSIVE, Capacity.OWNED, replicas=2, decided_s=0.0)
+    begins = WorkloadRecord("g", spec, WorkloadStatus(phase=Phase.STARTING, started_s=1.0, placement=home))
+    runs = msgspec.structs.replace(begins, status=msgspec.structs.replace(begins.status, phase=Phase.RUNNING))
+
+    def at(gang: WorkloadRecord, bound: int) -> Outlook:
+        seen = Observed("g", "g", 3, pods=2, bound=bound)
+        return outlook((waiting(), gang), [Report("seoul", NOW_S, "v", (POOL,), (seen,))], RULES, NOW_S, 900.0)
+
+    leaving, seated = at(begins, bound=0), at(runs, bound=2)
+    assert leaving.rooms["seoul", "t4"].free_milli == 1000
+    assert calls_for_decision(leaving, seated)
+    assert not calls_for_decision(seated, at(runs, bound=2))
 
 
 def test_room_that_shrank_is_not_but_is_remembered() -> None:
