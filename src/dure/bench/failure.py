@@ -31,8 +31,8 @@ class Course(msgspec.Struct, frozen=True):
     """What became of all workloads, and how many nobody had decided on at each look."""
 
     submitted: int
-    ended: int
-    failed: int
+    done: frozenset[str]
+    failed: frozenset[str]
     unknown: int
     cost: float
     undecided: tuple[int, ...]
@@ -106,8 +106,8 @@ def course(seed: int, hours: float, cut: Cut | None = None, when: tuple[Instant,
     submitted = sum(at_s <= clock.now() - STEP_S for at_s, _ in coming)
     return Course(
         submitted,
-        sum(one.status.phase is Phase.DONE for one in records),
-        sum(one.status.phase is Phase.FAILED for one in records),
+        frozenset(one.name for one in records if one.status.phase is Phase.DONE),
+        frozenset(one.name for one in records if one.status.phase is Phase.FAILED),
         submitted - len(records),
         float(sum(one.status.spent_micros for one in records)) / 1e6,
         tuple(undecided),
@@ -155,8 +155,9 @@ def _row(kind: str, seed: int, away_h: float, back_s: Instant, calm: Course, hur
     again = next((look for look in looks if hurt.undecided[look] == 0), len(hurt.undecided))
     return {
         "failure": kind, "policy": "dure", "seed": seed, "away_h": away_h, "submitted": hurt.submitted,
-        "done": hurt.ended, "done_without": calm.ended,
-        "jobs_lost": hurt.unknown + max(0, hurt.failed - calm.failed),
+        "done": len(hurt.done), "done_without": len(calm.done),
+        # A program that ends with an error does so in either course, but perhaps not before the end of both.
+        "jobs_lost": hurt.unknown + len(hurt.failed & calm.done),
         "reconverge_min": (again - first) * STEP_S / 60,
         "extra_cost_pct": round(100 * (hurt.cost / calm.cost - 1), 2),
     }  # fmt: skip
