@@ -11,6 +11,7 @@ from dure.model.defrag import DefragAnswer, DefragState
 from dure.model.errors import Temporary
 from dure.model.fleet import Fleet
 from dure.model.report import Report
+from dure.model.spell import NodeSpell, PoolSpells
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
 from dure.plane import defrag
 from dure.ports import Change, PlanePort, StorePort
@@ -67,6 +68,15 @@ class PlaneContract:
         harness.port.write_report(report(10.0, "old"))
         harness.port.write_report(report(20.0, "new"))
         assert [one.version for one in harness.store.list_reports()] == ["new"]
+
+    def test_what_was_seen_of_spot_pools_arrives_and_an_agent_that_says_nothing_of_it_is_heard(
+        self, harness: PlaneHarness
+    ) -> None:
+        seen = PoolSpells("test", "big", 1.0, (NodeSpell("a", 2.0, 9.5, lost=True), NodeSpell("b", 12.0)), asks=True)
+        harness.port.write_report(replace(report(20.0), spells=(seen,)))
+        assert [one.spells for one in harness.store.list_reports()] == [(seen,)]
+        harness.port.write_report(report(30.0))
+        assert [one.spells for one in harness.store.list_reports()] == [()]
 
     def test_a_wish_stands_until_it_is_answered_for_good(self, harness: PlaneHarness) -> None:
         assert harness.port.fetch_wish("test") is None

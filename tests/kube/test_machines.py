@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dure.adapters.kube.machines import CLAIMS, RECLAIM_AT, STOPPING, TEMPLATE, Machines
+from dure.adapters.kube.machines import CLAIMS, STOPPING, TEMPLATE, Machines
+from dure.adapters.kube.names import RECLAIM_AT
 from dure.adapters.kube.rest import Api
 from dure.agent.nodes import NodeKeeper, PoolRules
 from dure.cli.scale_nodes import read_pools

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from dure.agent.spells import SpotWatch
 from dure.agent.tidy import Tidy
 from dure.agent.view import Views, warm_models
 from dure.model.catalogue import Catalogue
@@ -18,6 +19,7 @@ from dure.model.defrag import DefragWish
 from dure.model.errors import Conflict, DureError, InvalidInput, NotAllowed, NotFound, Permanent, Temporary
 from dure.model.fleet import PoolSpec
 from dure.model.report import Desired, DeviceView, Observed, Report
+from dure.model.spell import PoolSpells
 from dure.model.units import Instant
 from dure.pack import Memory, PackSettings, Survey, pack
 from dure.pack.seating import USUAL as PACKING
@@ -64,6 +66,8 @@ class Agent:
         self._packing = packing
         self._tidy = Tidy(catalogue, packing=packing)
         self._views = Views()
+        self._watch = SpotWatch(self.pools)
+        self._spells: tuple[PoolSpells, ...] = ()
         self._survey = Survey(catalogue, self.pools, self._memory.rooms)
         self._ask_again_s: Instant = 0.0
         self._conflicted = False
@@ -185,6 +189,7 @@ class Agent:
             pools = self._survey.pools(state, warm_models(state))
             self._unsent.extend(_resized(self._view[1], pools))
             self._view = (state.version, pools, self._views.devices(state))
+            self._spells = self._watch.look(state)
         _, pools, devices = self._view
         at_s, answer = self.clock.now(), self._tidy.answer
         if not self._telling and self._unsent:
@@ -192,7 +197,7 @@ class Agent:
             self._telling, self._told_s = tuple(self._unsent), at_s
             self._unsent.clear()
         told = self._telling, answer, self._told_s if self._telling else 0.0
-        report = Report(self.cluster.name, at_s, state.version, pools, observed, devices, *told)
+        report = Report(self.cluster.name, at_s, state.version, pools, observed, devices, *told, self._spells)
         if not self._news(report):
             return
         try:

@@ -15,14 +15,17 @@ import msgspec
 
 from dure.bench.gap import seeds as parse_seeds
 from dure.bench.place_floor import bounds, in_time
+from dure.bench.place_ours import jointly
 from dure.bench.place_rules import CHEAPEST, FIXED, rules
 from dure.bench.place_summary import IN_TIME, figures, summary, told
 from dure.bench.place_world import PLACES, World, fleet_of, jobs_of, slots_of
 from dure.bench.progress import Journal
 from dure.bench.regions import regions
-from dure.bench.replay import SLOTS_PER_HOUR, Jobs, Outcome, jointly
+from dure.bench.replay import SLOTS_PER_HOUR, Jobs, Outcome
 from dure.bench.result import Cell, Result, Row, bench_options, emit
 from dure.files.params import FiniteRange
+from dure.place.settings import PlaceSettings
+from dure.place.solver import Method
 
 # The carbon prices that draw our front, and how often the gap around "lowest price + 1 %" is halved after that.
 CARBON_USD_PER_T = (0, 100, 400, 1600, 6400, 25600)
@@ -88,9 +91,10 @@ def cells(world: World, iterations: int) -> list[dict[str, Cell]]:
     fixed = known[FIXED]
     rows = [_row(world, name, 0, found, work, fixed) for name, found in known.items()]
     ours: dict[int, Outcome] = {}
+    settings = PlaceSettings(method=Method.RUIN, iterations_per_job=iterations)
 
     def at(usd_per_t: int) -> float:
-        ours[usd_per_t] = jointly(work, fleet, usd_per_t / 1e6, iterations, world.seed)
+        ours[usd_per_t] = jointly(work, fleet, usd_per_t / 1e6, settings, world.seed)
         return ours[usd_per_t].money
 
     front(at, 1.01 * known[CHEAPEST].money)

@@ -64,7 +64,7 @@ def command(
     found = read_zones(file or data_file(FILE), zones, zero_is_up=zero_is_up)
     factors = _numbers(deadlines)
     markets = [[zone] for zone in found] + [group for group in _groups(found) if len(group) > 1]
-    setting = f"{starts} {seed} {work_h} {restart_h} {price} {zero_is_up} {file or FILE} {OURS}-4"
+    setting = f"{starts} {seed} {work_h} {restart_h} {price} {zero_is_up} {file or FILE} {OURS}-5"
     journal = Journal(resume, Measured, setting)
     rules = [*RULES, *([BOUND] if bound else [])]
     wanted = [(market, factor, rule) for market in markets for factor in factors for rule in rules]

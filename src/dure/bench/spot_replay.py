@@ -7,20 +7,18 @@ of what was done, as with a checkpoint at every tick.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from dure.model.units import DAY_S, HOUR_S, Seconds
+from dure.model.spell import NodeSpell, PoolSpells
+from dure.model.units import HOUR_S, Instant, Seconds
 from dure.place.spot import Rent, Seen, SpotView
-from dure.place.spot_days import days_of
+from dure.place.spot_market import history, market, pick
 
 Bools = npt.NDArray[np.bool_]
-# How much of a zone's past is known when a job starts, at most.
-PAST_S = 7 * 24 * HOUR_S
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -57,65 +55,32 @@ Rule = Callable[[Moment], Rent]
 
 
 class Zones:
-    """What is up tick by tick, and what each zone's past says; picks where to launch."""
+    """What is up tick by tick; where to launch and what the market is like says `place.spot_market`."""
 
     def __init__(self, up: Bools, gap_s: Seconds, past: Bools) -> None:
         self.up, self.gap_s = up, gap_s
-        histories = [_history(zone, gap_s) for zone in past]
-        self.seen = [seen for seen, _ in histories]
-        # Of all zones together: a single one has too few losses in a day to tell days apart.
-        by_day = zip(*(days for _, days in histories), strict=True)
-        self._days = days_of([(sum(one[0] for one in day), sum(one[1] for one in day)) for day in by_day])
-        self._lost, self._aged = _gathered(self.seen)
-        everywhere = np.asarray(past.any(axis=0))
-        losses = (past[:, :-1] & ~past[:, 1:]).sum() if past.shape[1] > 1 else 0
-        covered = (past[:, :-1] & ~past[:, 1:] & everywhere[1:]).sum() if losses else 0
-        self._losses, self._covered = 1.0 + losses, float(covered)
+        self._now_s: Instant = 0.0
+        since_s = -gap_s * past.shape[1]
+        self._spells = [_spells(str(number), zone, gap_s, since_s) for number, zone in enumerate(past)]
+        self._pools = [history(zone, 0.0) for zone in self._spells]
+        self._now = past[:, -1] if past.shape[1] else np.zeros(len(past), np.bool_)
         self.home = -1
-        self._now = up[:, 0]
 
     def look(self, tick: int) -> Bools:
-        now = self._now = self.up[:, tick % self.up.shape[1]]
-        before = self.up[:, (tick - 1) % self.up.shape[1]] if tick else now
-        for zone, (was_up, is_up) in enumerate(zip(before.tolist(), now.tolist(), strict=True)):
-            self.seen[zone] = self.seen[zone].after(was_up, is_up, self.gap_s)
-            if was_up and not is_up:
-                self._losses += 1
-                self._covered += bool(now.any())
+        before, now = self._now, self.up[:, tick % self.up.shape[1]]
+        self._now, self._now_s = now, tick * self.gap_s
+        for zone in np.flatnonzero(before != now).tolist():
+            self._spells[zone] = _turned(self._spells[zone], self._now_s, bool(now[zone]))
+            self._pools[zone] = history(self._spells[zone], 0.0)
         return now
 
     def pick(self, now: Bools) -> int:
-        """The zone that is up and least likely to be lost at its age."""
-        ups = [zone for zone in range(len(now)) if now[zone]]
-        return min(ups, key=lambda zone: (self.seen[zone].ends_per_h, zone), default=-1)
+        up = now.tolist()
+        return pick([pool.seen(self._now_s, is_up) for pool, is_up in zip(self._pools, up, strict=True)], up)
 
     def market(self) -> Seen:
-        """The zones as one market: up while any is; where it runs, or would, says how soon it is lost."""
-        if len(self.seen) == 1:
-            return self.seen[0]
         at = self.home if self.home >= 0 else self.pick(self._now)
-        down = [zone for zone, is_up in zip(self.seen, self._now.tolist(), strict=True) if not is_up]
-        age_h = 0.0 if at >= 0 else min(zone.age_h for zone in down)
-        back = sum(zone.back for zone in self.seen) - sum(zone.back * _faded(zone, age_h) for zone in down)
-        home = self.seen[max(at, 0)]
-        return msgspec.structs.replace(
-            home,
-            down=1.0,
-            returns=back,
-            elsewhere=self._covered / self._losses,
-            age_h=home.age_h if at >= 0 else age_h,
-            days=self._days.today(*self._since()),
-        )
-
-    def _since(self) -> tuple[float, float]:
-        """Losses and age gathered since the job began."""
-        losses, aged = _gathered(self.seen)
-        return losses - self._lost, aged - self._aged
-
-
-def _faded(zone: Seen, age_h: float) -> float:
-    """The share of its returns that a zone has lost which has been down for longer than `age_h`."""
-    return 1.0 - (age_h + zone.grain_h) / (zone.age_h + zone.grain_h)
+        return market(self._pools, self._now.tolist(), at, self._now_s)
 
 
 def replay(job: Job, zones: Zones, rule: Rule) -> Outcome:
@@ -147,17 +112,18 @@ def replay(job: Job, zones: Zones, rule: Rule) -> Outcome:
         cost, now_s, tick = cost + rate * gap_s, now_s + gap_s, tick + 1
 
 
-def _gathered(zones: Sequence[Seen]) -> tuple[float, float]:
-    return sum(zone.losses for zone in zones), sum(zone.up for zone in zones)
+def _spells(name: str, past: Bools, gap_s: Seconds, since_s: Instant) -> PoolSpells:
+    """A zone as a pool of one node that comes and goes."""
+    made = PoolSpells("", name, since_s)
+    was_up = False
+    for tick, is_up in enumerate(past.tolist()):
+        if is_up is not was_up:
+            made, was_up = _turned(made, since_s + tick * gap_s, is_up), is_up
+    return made
 
 
-def _history(past: Bools, gap_s: Seconds) -> tuple[Seen, list[tuple[float, float]]]:
-    """The prior and what the zone's last week says; of each whole day the losses and the age gathered."""
-    seen, days, before = Seen(), [], Seen()
-    a_day = round(DAY_S / gap_s)
-    for tick, (was_up, is_up) in enumerate(pairwise(past.tolist()), 1):
-        seen = seen.after(was_up, is_up, gap_s)
-        if tick % a_day == 0:
-            days.append((seen.losses - before.losses, seen.up - before.up))
-            before = seen
-    return seen, days
+def _turned(zone: PoolSpells, at_s: Instant, up: bool) -> PoolSpells:
+    if up:
+        return msgspec.structs.replace(zone, spells=(*zone.spells, NodeSpell(zone.pool, at_s)))
+    last = msgspec.structs.replace(zone.spells[-1], end_s=at_s, lost=True)
+    return msgspec.structs.replace(zone, spells=(*zone.spells[:-1], last))

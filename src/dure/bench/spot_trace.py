@@ -12,9 +12,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from dure.bench.spot_replay import PAST_S, Bools, Zones
+from dure.bench.spot_replay import Bools, Zones
 from dure.model.errors import InvalidInput, NotFound
 from dure.model.units import Seconds
+from dure.place.spot_market import PAST_S
 
 FILE = "spot-traces/runs.json"
 DEFAULT_ZONES = "*aws-02-15-2023/*v100_1*"

@@ -33,6 +33,8 @@ class Reason(enum.StrEnum):
     DEADLINE_UNREACHABLE = "DeadlineUnreachable"
     WAITING_FOR_CHEAPER_HOUR = "WaitingForCheaperHour"
     WAITING_FOR_GREENER_HOUR = "WaitingForGreenerHour"
+    WAITING_FOR_SPOT = "WaitingForSpot"
+    SPOT_FIRST = "SpotFirst"
     WAITING_FOR_CHECKPOINT = "WaitingForCheckpoint"
     WAITING_FOR_WARM_UP = "WaitingForWarmUp"
     MOVE_NOT_WORTH_IT = "MoveNotWorthIt"
@@ -77,6 +79,8 @@ REMEDIES: dict[Reason, str] = {
     Reason.DEADLINE_UNREACHABLE: "Extend the deadline, accept a faster class, or raise the priority.",
     Reason.WAITING_FOR_CHEAPER_HOUR: "Nothing to do; set deferrable: false to start now at a higher price.",
     Reason.WAITING_FOR_GREENER_HOUR: "Nothing to do; set deferrable: false to start now on a dirtier grid.",
+    Reason.WAITING_FOR_SPOT: "Nothing to do; it starts in time without spot. Set deferrable: false to start now.",
+    Reason.SPOT_FIRST: "Nothing to do; its deadline can wait for that. A policy with spot: false stays off spot.",
     Reason.WAITING_FOR_CHECKPOINT: "Nothing to do; the move follows the next checkpoint.",
     Reason.WAITING_FOR_WARM_UP: "Nothing to do; the replacement is loading the model.",
     Reason.MOVE_NOT_WORTH_IT: "Nothing to do; the saving is below the threshold of the policy.",

@@ -12,6 +12,7 @@ from dure.model.cluster import Slice, VNodePool
 from dure.model.decision import Decision
 from dure.model.defrag import DefragAnswer
 from dure.model.pulse import Pulse
+from dure.model.spell import PoolSpells
 from dure.model.tenant import Isolation
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Placement, Workload
@@ -85,7 +86,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `told_s` is when these decisions were told first: a report that repeats them, because nobody answered, has the
     same, so that they count once. `defrag` is its answer to the newest wish it has heard, for as long as it knows of
-    it.
+    it. `spells` is what was seen of its spot pools; an older agent says nothing of it.
     """
 
     cluster: str
@@ -97,3 +98,4 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     decisions: tuple[Decision, ...] = ()
     defrag: DefragAnswer | None = None
     told_s: Instant = 0.0
+    spells: tuple[PoolSpells, ...] = ()

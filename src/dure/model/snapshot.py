@@ -15,6 +15,7 @@ from dure.model.cluster import ClusterInfo, VNodePool
 from dure.model.money import Rates
 from dure.model.once import once
 from dure.model.policy import Policy, Verb
+from dure.model.spell import PoolSpells
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.tenant import Tenant, TenantUsage
 from dure.model.units import Instant, Micros
@@ -23,7 +24,10 @@ from dure.model.workload import WorkloadRecord
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """`records` are the workloads that have not ended. `carbon_micros_per_kg` is the fleet's carbon price."""
+    """`records` are the workloads that have not ended. `carbon_micros_per_kg` is the fleet's carbon price.
+
+    `spells` is what was seen of spot pools, of those alone whose clusters tell of it.
+    """
 
     now_s: Instant
     seed: int
@@ -39,6 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     records: tuple[WorkloadRecord, ...]
     policies: tuple[Policy, ...] = ()
     weights: Weights = Weights()
+    spells: tuple[PoolSpells, ...] = ()
 
     def cluster(self, name: str) -> ClusterInfo | None:
         return next((cluster for cluster in self.clusters if cluster.name == name), None)
@@ -59,6 +64,7 @@ def digest(snapshot: Snapshot) -> str:
         "tenants": _tenants(snapshot.tenants),
         "policies": _policies(snapshot.policies),
         "weights": _weights(snapshot.weights),
+        "spells": _spells(snapshot.spells),
     }
     small = _Small(*(known.get(name, getattr(snapshot, name)) for name in snapshot.__struct_fields__))
     made.update(_ENCODER.encode(small))
@@ -81,6 +87,11 @@ def _policies(policies: tuple[Policy, ...]) -> msgspec.Raw:
 @once
 def _weights(weights: Weights) -> msgspec.Raw:
     return msgspec.Raw(_ENCODER.encode(weights))
+
+
+@once
+def _spells(spells: tuple[PoolSpells, ...]) -> msgspec.Raw:
+    return msgspec.Raw(_ENCODER.encode(spells))
 
 
 @once

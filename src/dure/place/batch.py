@@ -21,14 +21,14 @@ from dure.model.workload import WorkloadRecord
 from dure.place.bill import drain_of
 from dure.place.candidate import Candidate, Cycle, device_need
 from dure.place.fairness import Claim, fair_order, lendable
-from dure.place.instance import NONE, Bools, Floats, Instance, Ints, Longs, instance
+from dure.place.instance import NONE, Bools, Floats, Instance, Ints, instance
 
 # Larger than any pool, small enough that sums stay in 32 bits.
 UNLIMITED = 2**30
 _NOTHING: Floats = np.empty(0)
 NOBODY: Mapping[tuple[str, str], Milli] = MappingProxyType({})
-# An admitted workload that is dropped costs this many times its dearest option, others only a little more.
-ADMITTED, WAITING = 1e4, 4.0
+# A workload that is left out costs this many times its dearest option.
+WAITING = 4.0
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -88,12 +88,6 @@ def wishes(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...] | None:
         if build.goes_together(chosen):
             return found
     return None
-
-
-def with_admitted(made: Instance, admitted: Longs) -> Instance:
-    """The same instance, with those that fairness has let in (`admitted` >= 0) all but undroppable."""
-    hold = np.where(admitted >= 0, made.hold * ADMITTED, made.hold)
-    return msgspec.structs.replace(made, hold=hold)
 
 
 class _Build:

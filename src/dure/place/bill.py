@@ -88,6 +88,12 @@ class Quote(msgspec.Struct, frozen=True):
             - (settings.reuse_weight - 1) * (self.warm_saved + self.data_saved)
         )
 
+    def first(self) -> Quote:
+        """The same with the first start alone."""
+        arrays = ("starts", "direct", "energy", "carbon", "sla", "rework", "warm_saved", "grams", "known")
+        opening = self.opening if isinstance(self.opening, float) else self.opening[:1]
+        return msgspec.structs.replace(self, opening=opening, **{name: getattr(self, name)[:1] for name in arrays})
+
     def bill(self, at: int) -> Bill:
         return Bill(
             direct=round(self.direct.item(at)),

@@ -33,6 +33,8 @@ from dure.place.settings import PlaceSettings, settings_of
 from dure.place.spread import OnSpot, held_on_spot, share_of, spread
 
 NO_BUDGET = Budget()
+# This part of a pool that cannot grow stays free for newcomers.
+_KEPT_FREE = 0.25
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -80,6 +82,7 @@ class Cycle:
         self.rooms = {(pool.cluster, pool.name): PoolRoom(pool) for pool in snapshot.pools}
         self.tenants = {tenant.name: tenant for tenant in snapshot.tenants}
         self.usage = {usage.tenant: usage for usage in snapshot.usage}
+        self.spells = {(pool.cluster, pool.pool): pool for pool in snapshot.spells}
         self._steers: dict[int, tuple[Candidate, Floats]] = {}
         self._on_spot: OnSpot | None = None
         self.rows = {(home.pool.cluster, home.pool.name): row for row, home in enumerate(self.world.homes)}
@@ -110,6 +113,9 @@ class Cycle:
         reference = self.snapshot.catalogue.accelerator(record.spec.classes[0].name)
         goals = goals_for(self.goals, record.spec) if self.goals else ()
         settings = aimed(self.settings, goals) if goals else self.settings
+        if governed(record, settings):
+            # What the deadline risks on spot is for the rule to weigh.
+            settings = msgspec.structs.replace(settings, spot_late_factor=0.0)
         asked = [
             (option, on_class(record.spec.demand, option.profile, reference))
             for option in options(record.spec, self.world, self.snapshot.now_s)
@@ -231,6 +237,20 @@ def may_wait(record: WorkloadRecord) -> bool:
     """Whether a later hour is offered to it at all."""
     spec = record.spec
     return spec.deferrable and spec.deadline_s is not None and spec.type is not WorkloadType.SERVING
+
+
+def governed(record: WorkloadRecord, settings: PlaceSettings) -> bool:
+    """Whether `spot_rule` speaks of it: it can be late, a loss costs it little, and it may leave spot in time."""
+    spec = record.spec
+    able = spec.deadline_s is not None and spec.checkpoint_s > 0 and spec.type is not WorkloadType.SERVING
+    return able and settings.spot and settings.moves_at_once > 0
+
+
+def plenty(option: Option, demand: Demand) -> bool:
+    """Whether a part of the pool stays free when the workload has its room there, or more of it can be had."""
+    pool = option.pool
+    left = pool.free_milli - device_need(option, demand)
+    return pool.nodes_max > pool.nodes or left >= _KEPT_FREE * pool.devices * WHOLE_MILLI
 
 
 def resources(demand: Demand, replicas: int) -> tuple[int, int, int]:

@@ -126,8 +126,8 @@ def alone(inst: Instance) -> Bools:
     option = inst.option
     end = option[:, START] + option[:, LENGTH]
     fits = np.ones(inst.options, bool)
-    for number, units in enumerate(inst.need):
-        short = (inst.capacity < units).any(axis=2)
+    for number in np.flatnonzero(np.bincount(option[:, NEED])):
+        short = (inst.capacity < inst.need[number]).any(axis=2)
         before = np.zeros((short.shape[0], short.shape[1] + 1), np.int64)
         np.cumsum(short, axis=1, out=before[:, 1:])
         mine = option[:, NEED] == number

@@ -2,8 +2,10 @@
 
 Called by `plane.moving` now and then. Three rules: the saving on the work that is left, the move itself counted, must
 pass a threshold of the bill of staying; serving changes clusters only (its next home warms up beside it); training
-needs checkpoints to move at. A first look at prices alone keeps nearly everybody out of the exact comparison. A
-workload on spot whose deadline leaves just enough time for a home that is not taken back leaves whatever it costs.
+needs checkpoints to move at. A first look at prices alone keeps nearly everybody out of the exact comparison.
+
+Between spot and what is not taken back `spot_rule` decides for those with a deadline: who is on spot leaves it in
+time whatever that costs; who is not goes to spot for any saving, since the rule has counted launches and losses.
 """
 
 from __future__ import annotations
@@ -15,31 +17,38 @@ import msgspec
 import numpy as np
 
 from dure.model.bill import Bill
-from dure.model.decision import Move
+from dure.model.decision import Hold, Move
 from dure.model.demand import Demand
 from dure.model.money import show
 from dure.model.policy import Verb
 from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
-from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Micros, Seconds
+from dure.model.units import HOUR_S, Instant, Micros
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
-from dure.place.bill import Quote, move_price, quote, run_time
-from dure.place.candidate import Candidate, Cycle, device_need
+from dure.place.bill import Quote, move_price
+from dure.place.candidate import Candidate, Cycle, governed, plenty
 from dure.place.hours import spans
 from dure.place.option import Home, Option
 from dure.place.plan import placement_of
 from dure.place.settings import PlaceSettings, settings_of
-from dure.place.spot import Rent, SpotView, must_rent
+from dure.place.spot import Rent
+from dure.place.spot_rule import (
+    Ruling,
+    home_of,
+    learned_rework,
+    may_take,
+    running_rule,
+    short_of_slack,
+    staying,
+)
 
 # Prices and grids are compared over this long ahead in the first look.
 _AHEAD_S = 6.0 * HOUR_S
 # A workload that should be done within this long is left alone.
 _TOO_SHORT_S = 1800.0
-# A reclaim with less than this chance in what is left is no reason to leave.
-_UNLIKELY = 0.1
-# This part of a pool that cannot grow stays free for newcomers.
-_KEPT_FREE = 0.25
+# For a first look at whether anything at all is saved.
+_ANY = PlaceSettings(move_threshold=0.0)
 
 
 class _Rate(NamedTuple):
@@ -47,31 +56,42 @@ class _Rate(NamedTuple):
     pool: str
     class_name: str
     micros: float
+    spot: bool = False
 
 
-def moves(
-    snapshot: Snapshot, most: int, besides: frozenset[str] = frozenset(), *, guard_only: bool = False
-) -> tuple[Move, ...]:
-    """At most `most`, the largest saving first, for others than `besides`; every one fits beside the others.
+def changes(
+    snapshot: Snapshot, most: int, besides: frozenset[str] = frozenset(), *, rule_only: bool = False
+) -> tuple[Move | Hold, ...]:
+    """At most `most`, those with a deadline at risk first, then by their saving, for others than `besides`; every one
+    fits beside the others. Last come those who should stop and wait for spot.
 
-    `guard_only` leaves savings alone: prices are what they were at the last look.
+    `rule_only` leaves all to the rule of spot: prices are what they were at the last look, or nobody asked for more.
     """
-    settled = [record for record in snapshot.records if movable(record) and record.name not in besides]
-    if guard_only:
-        settings = settings_of(snapshot.policy(Verb.PLACE))
-        settled = [record for record in settled if leaves_spot(record, snapshot, settings)]
-    if most <= 0 or not settled:
+    settings = settings_of(snapshot.policy(Verb.PLACE))
+    market = any(pool.capacity is Capacity.SPOT for pool in snapshot.pools)
+    settled = [
+        record
+        for record in snapshot.records
+        if movable(record) and record.name not in besides and not (rule_only and not governed(record, settings))
+    ]
+    if most <= 0 or not settled or (rule_only and not market):
         return ()
     cycle = Cycle(snapshot, (), all_bills=True)
     rates = _rates(cycle)
     worth = [
         record
         for record in settled
-        if leaves_spot(record, snapshot, cycle.settings)
-        or (not cools(record, snapshot.now_s, cycle.settings) and _promising(record, rates, cycle.settings))
+        if (market and _ruled(cycle, record, rates))
+        or not (
+            rule_only
+            or cools(record, snapshot.now_s, cycle.settings)
+            or not _promising(record, rates, cycle.settings)
+        )
     ]
-    found = [plan for record in worth if (plan := best_move(cycle, record)) is not None]
-    found.sort(key=lambda plan: (-plan[0].saving, plan[0].workload))
+    stands = {record.name: stand_of(cycle, record) for record in worth}
+    plans = (best_move(cycle, record, rule_only=rule_only, stand=stands[record.name]) for record in worth)
+    found = [plan for plan in plans if plan is not None]
+    found.sort(key=lambda plan: (not _at_risk(plan[0]), -plan[0].saving, plan[0].workload))
     chosen: list[Move] = []
     by_name = {record.name: record for record in worth}
     for move, candidate in found:
@@ -79,7 +99,9 @@ def moves(
         if len(chosen) < most and cycle.now_clash(record, candidate) is None:
             cycle.take(record, candidate, move.placement.bill)
             chosen.append(move)
-    return tuple(chosen)
+    moved = {move.workload for move in chosen}
+    waits = [gives_up(record, stands[record.name]) for record in worth if market and record.name not in moved]
+    return (*chosen, *[one for one in waits if one is not None][: most - len(chosen)])
 
 
 def movable(record: WorkloadRecord) -> bool:
@@ -95,41 +117,92 @@ def cools(record: WorkloadRecord, now_s: Instant, settings: PlaceSettings) -> bo
     return moved_s is not None and now_s - moved_s < settings.move_cooldown_h * HOUR_S
 
 
-def best_move(cycle: Cycle, record: WorkloadRecord, part: float = 1.0) -> tuple[Move, Candidate] | None:
-    """The best move of one running workload if its saving passes `part` of the threshold, or the guard demands it."""
-    stay = _staying(cycle, record)
-    home = record.status.placement
-    if stay is None or home is None:
+class Stand(NamedTuple):
+    """Where a running workload is, what going on there costs, and what the rule of spot says about it."""
+
+    home: Option
+    stay: Quote
+    ruling: Ruling | None
+
+
+def stand_of(cycle: Cycle, record: WorkloadRecord) -> Stand | None:
+    """Nothing where its pool is unknown or away."""
+    home = home_of(cycle, record)
+    if home is None:
         return None
-    forced = leaves_spot(record, cycle.snapshot, cycle.settings)
-    wanted = frozenset() if forced else _wanted_classes(cycle.snapshot)
+    stay = staying(cycle, record, home)
+    return Stand(home, stay, running_rule(cycle, record, home, stay) if governed(record, cycle.settings) else None)
+
+
+def best_move(
+    cycle: Cycle, record: WorkloadRecord, part: float = 1.0, *, stand: Stand | None, rule_only: bool = False
+) -> tuple[Move, Candidate] | None:
+    """The best move of one running workload if its saving passes `part` of the threshold, or the rule asks for it."""
+    if stand is None:
+        return None
+    home, stay, ruling = stand
+    asks_rule = governed(record, cycle.settings)
+    on_spot = home.pool.capacity is Capacity.SPOT
+    leaves = ruling is not None and on_spot and ruling.rent is Rent.ON_DEMAND
+    hops = ruling is not None and not on_spot and ruling.rent is Rent.SPOT
+    if not leaves and not hops and (rule_only or stay.run_s < _TOO_SHORT_S):
+        return None
+    wanted = frozenset() if leaves else _wanted_classes(cycle.snapshot)
 
     def worth_asking(option: Option, demand: Demand) -> bool:
         if not _allowed(record, option):
             return False
-        if forced:
-            return option.pool.capacity is not Capacity.SPOT
+        spot = option.pool.capacity is Capacity.SPOT
+        if leaves:
+            return not spot
         # Scarce room is for those who come: what one who runs saves by it, the next one pays.
-        return option.pool.class_name not in wanted and _plenty(option, demand)
+        free = option.pool.class_name not in wanted
+        if hops:
+            return spot and free
+        return (on_spot or not spot or not asks_rule) and free and plenty(option, demand)
 
     others = [one for one in cycle.candidates(record, worth_asking) if one.quote and not one.now_clash]
+    if hops:
+        others = [learned_rework(cycle, record, one) for one in others if may_take(cycle, record, one)]
     if not others:
         return None
     priced = [(_with_move(cycle, record, one), one) for one in others]
     bill, best = min(priced, key=lambda pair: (pair[0].total, pair[0].carbon_g, pair[1].where))
     saving = stay.bill(0).total - bill.total
     needed = part * cycle.settings.move_threshold * max(0, stay.bill(0).total)
-    if not forced and (saving <= needed or saving <= 0 or cools(record, cycle.snapshot.now_s, cycle.settings)):
+    cooling = cools(record, cycle.snapshot.now_s, cycle.settings)
+    if not leaves and (saving <= 0 or (not hops and (saving <= needed or cooling))):
         return None
-    why = _guarded(best) if forced else _because(best, saving)
+    why = _because(best, saving, leaves, ruling)
     return Move(record.name, placement_of(record, best, bill, cycle.snapshot), saving, why), best
 
 
-def _plenty(option: Option, demand: Demand) -> bool:
-    """Whether a part of the pool stays free after the move, or more of it can be had."""
-    pool = option.pool
-    left = pool.free_milli - device_need(option, demand)
-    return pool.nodes_max > pool.nodes or left >= _KEPT_FREE * pool.devices * WHOLE_MILLI
+def gives_up(record: WorkloadRecord, stand: Stand | None) -> Hold | None:
+    """Whether one that pays for a home that is not taken back should rather wait for spot: it has so much slack."""
+    if stand is None or stand.home.pool.capacity is Capacity.SPOT:
+        return None
+    if stand.ruling is None or stand.ruling.rent is not Rent.IDLE:
+        return None
+    return Hold(record.name, (Verdict(stand.home.where, Reason.WAITING_FOR_SPOT, detail=stand.ruling.sentence),))
+
+
+def _ruled(cycle: Cycle, record: WorkloadRecord, rates: Sequence[_Rate]) -> bool:
+    """Whether the rule of spot might want it elsewhere: on spot with little slack, or off it and spot is cheaper."""
+    home = home_of(cycle, record)
+    if home is None or not governed(record, cycle.settings):
+        return False
+    if home.pool.capacity is Capacity.SPOT:
+        return short_of_slack(record, cycle, home)
+    return _promising(record, [one for one in rates if one.spot or _is_home(one, record)], _ANY)
+
+
+def _is_home(rate: _Rate, record: WorkloadRecord) -> bool:
+    home = record.status.placement
+    return home is not None and (rate.cluster, rate.pool) == (home.cluster, home.pool)
+
+
+def _at_risk(move: Move) -> bool:
+    return move.reason.reason is Reason.DEADLINE_AT_RISK
 
 
 def _wanted_classes(snapshot: Snapshot) -> frozenset[str]:
@@ -141,57 +214,12 @@ def _wanted_classes(snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def leaves_spot(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSettings) -> bool:
-    """The deadline guard: with one more look, a loss there would leave too little time elsewhere."""
-    home, spec = record.status.placement, record.spec
-    if home is None or home.capacity is not Capacity.SPOT or spec.deadline_s is None:
-        return False
-    if spec.type is WorkloadType.SERVING:
-        return False
-    left_s = record.status.submitted_s + spec.deadline_s - snapshot.now_s
-    speed = spec.speed_on(home.class_name) or 1.0
-    work_s = settings.careful * run_time(spec, speed, record.status.done_s)
-    tariff = next((one for one in snapshot.tariffs if (one.cluster, one.pool) == (home.cluster, home.pool)), None)
-    if tariff is None or tariff.reclaim_per_hour * work_s / HOUR_S < _UNLIKELY:
-        return False
-    if left_s < work_s:
-        # Too late by any home of this speed: leaving would only add a restart.
-        return False
-    restart_s = snapshot.catalogue.load_s(spec.model) + _slowest_boot(snapshot)
-    view = SpotView(left_s, work_s, True, Rent.SPOT, restart_s, look_s=spec.checkpoint_s, price=1.0)
-    return must_rent(view)
-
-
-def _slowest_boot(snapshot: Snapshot) -> Seconds:
-    return max((pool.boot_s for pool in snapshot.pools if pool.capacity is not Capacity.SPOT), default=0.0)
-
-
 def _allowed(record: WorkloadRecord, option: Option) -> bool:
     home = record.status.placement
     assert home is not None
     if record.spec.type is WorkloadType.SERVING:
         return option.pool.cluster != home.cluster
     return option.where != f"{home.cluster}/{home.pool}"
-
-
-def _staying(cycle: Cycle, record: WorkloadRecord) -> Quote | None:
-    """The bill of going on where it is, from now."""
-    home, spec, now_s = record.status.placement, record.spec, cycle.snapshot.now_s
-    own = next(
-        (one for one in cycle.world.homes if home and (one.pool.cluster, one.pool.name) == (home.cluster, home.pool)),
-        None,
-    )
-    if own is None or home is None or not own.cluster.reachable:
-        return None
-    speed = spec.speed_on(own.pool.class_name) or 1.0
-    if spec.type is not WorkloadType.SERVING and run_time(spec, speed, record.status.done_s) < _TOO_SHORT_S:
-        return None
-    option = Option(
-        own.cluster, own.pool, own.tariff, own.profile, own.series, own.unknown_g_per_kwh, speed, now_s, spec.size
-    )
-    starts = np.array([now_s])
-    submitted_s = record.status.submitted_s
-    return quote(spec, option, cycle.snapshot, cycle.settings, submitted_s, starts, done_s=record.status.done_s)
 
 
 def _with_move(cycle: Cycle, record: WorkloadRecord, candidate: Candidate) -> Bill:
@@ -205,7 +233,13 @@ def _with_move(cycle: Cycle, record: WorkloadRecord, candidate: Candidate) -> Bi
 def _rates(cycle: Cycle) -> list[_Rate]:
     """What a device-hour costs in each pool over the next hours, power and carbon included."""
     return [
-        _Rate(home.pool.cluster, home.pool.name, home.pool.class_name, _rate(home, cycle.snapshot))
+        _Rate(
+            home.pool.cluster,
+            home.pool.name,
+            home.pool.class_name,
+            _rate(home, cycle.snapshot),
+            home.pool.capacity is Capacity.SPOT,
+        )
         for home in cycle.world.homes
         if home.cluster.reachable
     ]
@@ -234,9 +268,8 @@ def _promising(record: WorkloadRecord, rates: Sequence[_Rate], settings: PlaceSe
     return any(one.micros / speeds[one.class_name] < most for one in rates if one.class_name in speeds)
 
 
-def _because(candidate: Candidate, saving: Micros) -> Verdict:
-    return Verdict(candidate.where, Reason.MOVED, detail=f"saves {show(saving)} with the move counted")
-
-
-def _guarded(candidate: Candidate) -> Verdict:
-    return Verdict(candidate.where, Reason.DEADLINE_AT_RISK, detail="a reclaim now would make it late")
+def _because(candidate: Candidate, saving: Micros, leaves: bool, ruling: Ruling | None) -> Verdict:
+    if leaves and ruling is not None:
+        return Verdict(candidate.where, Reason.DEADLINE_AT_RISK, detail=ruling.sentence)
+    told = f"; {ruling.sentence}" if ruling is not None else ""
+    return Verdict(candidate.where, Reason.MOVED, detail=f"saves {show(saving)} with the move counted{told}")

@@ -20,14 +20,13 @@ from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, Instant
 from dure.model.workload import Placement, Workload, WorkloadRecord
-from dure.place.batch import Batch, Choice, batch_of, dispute_of, wishes, with_admitted
+from dure.place.agree import agreed
+from dure.place.batch import Batch, Choice, batch_of, dispute_of, wishes
 from dure.place.candidate import Candidate, Cycle
 from dure.place.crowd import queue_of
 from dure.place.option import Option
-from dure.place.plain import plain_insert
 from dure.place.reclaim import reclaims
-from dure.place.solve import solve
-from dure.place.solver import PLAIN_OPTIONS
+from dure.place.spot_rule import ruled
 
 WAITS_ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR)
 
@@ -56,13 +55,19 @@ def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     arrived = _arrived(cycle, awake)
     awake = tuple(record for record in awake if record.name not in arrived) if arrived else awake
     queue = queue_of(cycle, awake)
-    batch = batch_of(cycle, queue.looked, queue.behind)
+    batch = _with_spot_rule(cycle, batch_of(cycle, queue.looked, queue.behind))
     chosen = wishes(cycle, batch)
     if chosen is None:
         chosen = solved(cycle, batch)
     decisions = tuple(_decision(cycle, batch, job, chosen[job]) for job in batch.order)
     behind = tuple(hold for tail in queue.tails for hold in _held_behind(cycle, tail))
     return (*arrived.values(), *decisions, *behind, *asleep, *reclaims(snapshot, decisions))
+
+
+def _with_spot_rule(cycle: Cycle, batch: Batch) -> Batch:
+    """Those with a deadline and checkpoints go on spot, wait for it or go elsewhere as `spot_rule` says."""
+    pairs = zip(batch.records, batch.candidates, strict=True)
+    return msgspec.structs.replace(batch, candidates=tuple(ruled(cycle, record, found) for record, found in pairs))
 
 
 def _held_behind(cycle: Cycle, tail: tuple[WorkloadRecord, ...]) -> list[Hold]:
@@ -90,7 +95,7 @@ def options_for(snapshot: Snapshot, record: WorkloadRecord) -> tuple[Offer, ...]
     """
     cycle = Cycle(snapshot, (record,), all_bills=True)
     offers: list[tuple[tuple[bool, float, str, Instant], Offer]] = []
-    for candidate in cycle.candidates(record):
+    for candidate in ruled(cycle, record, tuple(cycle.candidates(record))):
         offers += _offers(cycle, candidate)
     offers.sort(key=lambda pair: pair[0])
     return tuple(offer for _, offer in offers)
@@ -129,15 +134,9 @@ def solved(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...]:
     """One choice per workload for a batch in which not all wishes go together."""
     dispute = dispute_of(cycle, batch)
     inst, order = dispute.instance, np.array(batch.order, np.int64)
-    if inst.options > PLAIN_OPTIONS:
-        from dure.place.greedy import insert_in_order
-
-        admitted = insert_in_order(inst, inst.cost, order)
-    else:
-        admitted = plain_insert(inst, order)
     solver = cycle.settings.solver(len(batch.records), inst.options)
-    answer = solve(with_admitted(inst, admitted), solver, cycle.snapshot.seed, start=admitted)
-    return tuple(dispute.choices[option] if option >= 0 else None for option in answer.choice.tolist())
+    found = agreed(inst, order, solver, cycle.snapshot.seed)
+    return tuple(dispute.choices[option] if option >= 0 else None for option in found.tolist())
 
 
 def _decision(cycle: Cycle, batch: Batch, job: int, choice: Choice | None) -> Decision:

@@ -11,7 +11,10 @@ from dure.model.errors import InvalidInput
 from dure.model.policy import Policy
 from dure.model.settings import settings_as
 from dure.place.learn import Learning
-from dure.place.solver import PLAIN_OPTIONS, Limits, Method, Search, Solver
+from dure.place.solver import PLAIN_OPTIONS, Ascent, Limits, Method, Search, Solver
+
+# Of the congestion prices in one cycle: enough to steer by, where a bound would want more.
+ASCENT_STEPS = 60
 
 
 class PlaceSettings(msgspec.Struct, frozen=True):
@@ -19,7 +22,8 @@ class PlaceSettings(msgspec.Struct, frozen=True):
 
     `wait_charge_per_day` is what a day of waiting costs as a share of the price, `forecast_margin_per_day` how far
     tomorrow's price may be from its forecast; a later hour has to save more than both. `exact_jobs` is the largest
-    batch that goes to the exact solver. `learning` is how the adaptive weights move: rule, bandit or off.
+    batch that goes to the exact solver, `ruin_jobs` the smallest that is searched where its options are many.
+    `learning` is how the adaptive weights move: rule, bandit or off.
 
     `spot_late_factor`: a spot run that could not be begun again elsewhere in time costs this many times its price,
     times the chance of a reclaim.
@@ -74,18 +78,19 @@ class PlaceSettings(msgspec.Struct, frozen=True):
         return (1.0 + self.duration_high) / 2
 
     def solver(self, jobs: int, options: int) -> Solver:
-        """`auto`: exact for a few jobs, ruin and recreate from `ruin_jobs` on, regret and settling between.
+        """`auto`: ruin and recreate where many have much to choose, else exact for a few jobs, regret and settling.
 
         Ruin and recreate is compiled code, so it has to be worth its loading.
         """
         method = Method(self.method) if self.method != "auto" else Method.REGRET
-        if self.method == "auto" and jobs <= self.exact_jobs:
-            method = Method.EXACT
-        elif self.method == "auto" and jobs >= self.ruin_jobs and options > PLAIN_OPTIONS:
+        if self.method == "auto" and jobs >= self.ruin_jobs and options > PLAIN_OPTIONS:
             method = Method.RUIN
+        elif self.method == "auto" and jobs <= self.exact_jobs:
+            method = Method.EXACT
         return Solver(
             method,
             Search(iterations_per_job=self.iterations_per_job),
+            Ascent(steps=ASCENT_STEPS),
             limits=Limits(seconds=5.0, nodes=self.exact_nodes, gap=1e-6),
         )
 

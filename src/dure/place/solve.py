@@ -42,7 +42,7 @@ def solve(
     start: Longs | None = None,
 ) -> Answer:
     """The best plan the method finds before `go_on` says stop; no dearer than `start` where one is given."""
-    choice = first_answer(inst)
+    choice = first_answer(inst, compiled(inst, solver))
     if start is not None and total(inst, start) <= total(inst, choice):
         choice = start
     if undisputed(inst, choice):
@@ -73,9 +73,14 @@ def undisputed(inst: Instance, choice: Longs) -> bool:
     return total(inst, choice) <= cheapest * (1 + 1e-12) + 1e-9
 
 
-def first_answer(inst: Instance) -> Longs:
-    """Regret-greedy: within milliseconds, before anything is improved. Small batches never load the compiler."""
-    if inst.options <= PLAIN_OPTIONS:
+def compiled(inst: Instance, solver: Solver) -> bool:
+    """Whether compiled code is worth its loading: for many options, and where the method needs it anyway."""
+    return inst.options > PLAIN_OPTIONS or solver.method in (Method.RUIN, Method.ROLLING)
+
+
+def first_answer(inst: Instance, quick: bool = True) -> Longs:
+    """Regret-greedy: within milliseconds, before anything is improved. `quick` loads compiled code for it."""
+    if not quick:
         return plain_settle(inst, plain_insert(inst, plain_regret_order(inst)))
     from dure.place.greedy import insert_in_order, regret_order
 

@@ -24,7 +24,8 @@ class Search(msgspec.Struct, frozen=True):
 
     Of `asked` jobs the one that lacks most moves; `steered` is the chance that its target is chosen by congestion
     price, `priced` that the ejected are reinserted by it, `blink` to pass over an option that would fit. `eject` jobs
-    at most leave for another; `block` neighbouring jobs are searched together.
+    at most leave for another; `block` neighbouring jobs are searched together. Before a job is left out of a plan in
+    which it could run, the search goes on for `rescue_per_job` more.
     """
 
     iterations_per_job: int = 400
@@ -36,6 +37,7 @@ class Search(msgspec.Struct, frozen=True):
     priced: float = 0.8
     blink: float = 0.02
     block: int = 2000
+    rescue_per_job: int = 600
 
 
 class Ascent(msgspec.Struct, frozen=True):

@@ -3,9 +3,9 @@
 The idea: slack is a reserve with a price. What it is worth follows from how often this market goes and how soon it
 comes back, given how long it has been as it is (`Seen`, learned from what was observed of it, a prior of one e-fold
 of age each), by dynamic programming in `spot_value`. Above the table stands a guard that no estimate can overrule:
-while on-demand started now would end in time by less than one more look, on-demand it is. Called by `dure bench spot`
-tick by tick; the guard alone by `place.moves` for running workloads. Not for work without a deadline, which simply
-takes the cheapest.
+while on-demand started now would end in time by less than one more look, on-demand it is. Called by `spot_rule` for
+the plane's workloads and by `dure bench spot` tick by tick. Not for work without a deadline, which simply takes the
+cheapest.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from dure.place.spot_value import (
     worth,
 )
 
+# How long until the plane looks again.
+LOOK_S: Seconds = 600.0
 # What was learned is rounded to steps of a sixth of an e-fold: equal questions share a table; no estimate is better.
 _STEPS_PER_E = 6.0
 # A table has at most this many ticks; longer deadlines get coarser ones.
@@ -76,19 +78,6 @@ class Seen(msgspec.Struct, frozen=True):
         """How soon a spell up of this age is lost."""
         return self.lost / (self.age_h + self.grain_h)
 
-    def after(self, was_up: bool, is_up: bool, span_s: Seconds) -> Seen:
-        """One more look, `span_s` after the last."""
-        later_h = self.age_h + span_s / HOUR_S
-        aged = math.log((later_h + self.grain_h) / (self.age_h + self.grain_h))
-        return msgspec.structs.replace(
-            self,
-            up=self.up + aged * was_up,
-            down=self.down + aged * (not was_up),
-            losses=self.losses + (was_up and not is_up),
-            returns=self.returns + (is_up and not was_up),
-            age_h=later_h if is_up == was_up else 0.0,
-        )
-
 
 class SpotView(msgspec.Struct, frozen=True):
     """One moment. `left_s` is the time until the deadline, `work_s` the work that is not safe yet.
@@ -109,6 +98,12 @@ class SpotView(msgspec.Struct, frozen=True):
     def slack_s(self) -> Seconds:
         return self.left_s - self.work_s
 
+    @property
+    def at_ease(self) -> bool:
+        """Whether it runs on spot and would have time for more than one loss: nothing is better then."""
+        calm = self.slack_s >= 4 * (self.restart_s + self.look_s)
+        return calm and self.up and self.running is Rent.SPOT and self.price < 1.0
+
 
 def must_rent(view: SpotView) -> bool:
     """The guard: at the next look it may be too late for on-demand. True for good once it is."""
@@ -126,6 +121,8 @@ def choose(view: SpotView, seen: Seen) -> Rent:
     """What to run until the next look."""
     if must_rent(view):
         return Rent.ON_DEMAND
+    if view.at_ease:
+        return Rent.SPOT
     tick_s = max(view.restart_s, view.look_s, (view.left_s + view.work_s) / _MOST_TICKS)
     todo_s = view.work_s + view.loading_s
     work = max(1, math.ceil(todo_s / tick_s - 1e-9))
@@ -138,6 +135,9 @@ def choose(view: SpotView, seen: Seen) -> Rent:
     ]
     cell = UP if view.up else DOWN, age_class(seen.age_h * HOUR_S / tick_s), int(view.running)
     wish = _best(left, work, cell, markets)
+    if wish is Rent.IDLE and view.up:
+        # With slack to spare it would wait for a young spell to get older: a gain too small to keep anybody waiting.
+        wish = Rent.SPOT
     if wish is Rent.SPOT and (not view.up or (view.running is not Rent.SPOT and not may_launch_spot(view))):
         return Rent.ON_DEMAND
     return wish

@@ -9,7 +9,8 @@ some milliseconds; kept for equal questions.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -54,25 +55,28 @@ def ending(k: float, grain: float) -> Floats:
     return np.asarray(1.0 - ((_MIDDLES + grain) / (_MIDDLES + grain + 1.0)) ** k)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def best_actions(ticks: int, work: int, market: Market) -> Actions:
     """`[time left, work left, market, class of its age, running]` -> what to run in the next tick."""
     shape = (work + 1, 2, len(_BEGINS), 3)
     actions = np.full((ticks + 1, *shape), ON_DEMAND, np.int8)
-    values = np.full(shape, _NEVER)
-    values[0] = 0.0
+    after, values = np.full(shape, _NEVER), np.zeros(shape)
+    after[0] = 0.0
+    step = _stepping(market)
     for left in range(1, ticks + 1):
-        values, actions[left] = _earlier(values, market)
+        step(after, values, actions[left])
+        after, values = values, after
     return actions
 
 
-@lru_cache(maxsize=48)
+@lru_cache(maxsize=6)
 def worth(ticks: int, work: int, market: Market) -> Floats:
     """`[time left, work left, market, class of its age, running]` -> what is still to be paid."""
     values = np.full((ticks + 1, work + 1, 2, len(_BEGINS), 3), _NEVER)
-    values[0, 0] = 0.0
+    values[:, 0] = 0.0
+    step, unused = _stepping(market), np.empty(values.shape[1:], np.int8)
     for left in range(1, ticks + 1):
-        values[left], _ = _earlier(values[left - 1], market)
+        step(values[left - 1], values[left], unused)
     return values
 
 
@@ -93,12 +97,10 @@ def costs(after: Floats, todo: int, state: int, age: int, running: int, market: 
     return tuple(found)
 
 
-def _earlier(after: Floats, market: Market) -> tuple[Floats, Actions]:
-    """Values and actions one tick before `after`."""
-    values, actions = np.zeros_like(after), np.full(after.shape, ON_DEMAND, np.int8)
+def _stepping(market: Market) -> Callable[[Floats, Floats, Actions], None]:
+    """From the values a tick later to those before and the actions, which are filled in."""
     lost, back = ending(market.lost, market.grain), ending(market.back, market.grain)
-    _compiled()(after, lost, back, 1.0 / _WIDTHS, market.price, market.elsewhere, values, actions)
-    return values, actions
+    return partial(_compiled(), lost, back, 1.0 / _WIDTHS, market.price, market.elsewhere)
 
 
 @lru_cache(maxsize=1)
@@ -110,7 +112,7 @@ def _compiled() -> Any:
 
 
 def _step(
-    after: Floats, lost: Floats, back: Floats, passing: Floats, price: float, elsewhere: float,
+    lost: Floats, back: Floats, passing: Floats, price: float, elsewhere: float, after: Floats,
     values: Floats, actions: Actions,
 ) -> None:  # fmt: skip
     """Fills in the values and actions of every cell with work left. With none left nothing is to be paid."""

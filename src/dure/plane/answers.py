@@ -11,6 +11,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import Instant
 from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus, WorkloadType
 from dure.place import Offer, options_for
+from dure.place.spot_rule import spot_ruling
 from dure.plane.nearest import held_lines
 
 
@@ -20,6 +21,8 @@ def plan_of(workload: Workload, snapshot: Snapshot, currency: str) -> Plan:
     offers = options_for(snapshot, record)
     answers = tuple(_option(offer, index == 0 and offer.clash is None) for index, offer in enumerate(offers))
     note = "" if any(answer.chosen for answer in answers) else "It would wait; nothing fits now."
+    if (ruling := spot_ruling(snapshot, record)) is not None:
+        note = f"By its deadline it {ruling.wish}: {ruling.sentence}."
     return Plan(workload.name, snapshot.now_s, answers, currency, note)
 
 
@@ -91,7 +94,13 @@ def _lines(
         for verdict in entry.decision.verdicts
     )[:4]
     safe = safe_of(record, where, snapshot.now_s)
-    return (chosen, *safe, *waits, *(line(verdict) for verdict in placed.others))
+    return (chosen, *safe, *_by_rule(record, where, snapshot), *waits, *(line(verdict) for verdict in placed.others))
+
+
+def _by_rule(record: WorkloadRecord, where: str, snapshot: Snapshot) -> tuple[Line, ...]:
+    """Why one with a deadline is on spot or not, by the figures of now."""
+    ruling = spot_ruling(snapshot, record)
+    return () if ruling is None else (Line(where, f"{ruling.wish}: {ruling.sentence}"),)
 
 
 def safe_of(record: WorkloadRecord, where: str, now_s: Instant) -> tuple[Line, ...]:

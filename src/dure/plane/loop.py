@@ -74,7 +74,7 @@ class Plane:
             each.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
         learned = self.pooling.told(self.bursting.told(self.adapting.close(now_s)))
-        learned = self.books.told(learned, drafts, reports, now_s)
+        learned = self.observer.spells.told(self.books.told(learned, drafts, reports, now_s), reports, now_s)
         changed = [draft for draft in drafts if draft.changed]
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in changed]
         try:

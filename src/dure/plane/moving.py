@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from dure.model.decision import JournalEntry, Move
+from dure.model.decision import Hold, JournalEntry, Move
 from dure.model.policy import Verb
 from dure.model.reason import Reason
 from dure.model.report import Observed, Report
@@ -21,15 +21,14 @@ from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.units import HOUR_S, Instant, Micros, Seconds
 from dure.model.workload import Phase, WorkloadType
 from dure.place.candidate import Cycle
-from dure.place.moves import best_move, movable, moves
+from dure.place.moves import best_move, changes, gives_up, movable, stand_of
 from dure.place.settings import PlaceSettings, settings_of
+from dure.place.spot import LOOK_S
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
 from dure.plane.fold import leave
 from dure.plane.observe import Observer
 
-# Prices and grids are new every hour; a deadline on spot may come nearer in between.
-LOOK_S: Seconds = 600.0
 # A price or a grid that changes by more than this within an hour is a reason to look at once; a market may tremble.
 JUMP = 0.05
 # The next home of a serving has this long, beyond the boot of its node, to be ready.
@@ -44,7 +43,7 @@ class Moving:
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
-        self._plans: dict[str, Move] = {}
+        self._plans: dict[str, Move | Hold] = {}
         self._begun: list[Instant] = []
         self._looked_s: Instant | None = None
         self._tariffs: tuple[Tariff, ...] = ()
@@ -65,13 +64,14 @@ class Moving:
         if not running or settings is None or settings.moves_at_once <= 0:
             self._plans.clear()
             return
+        rule_only = not self._asked()
         if due or jumped:
-            self._plan(running, drafts, reports, settings, now_s, jumped=jumped)
-        self._begin(running, drafts, reports, settings, now_s)
+            self._plan(running, drafts, reports, settings, now_s, jumped=jumped, rule_only=rule_only)
+        self._begin(running, drafts, reports, settings, now_s, rule_only=rule_only)
 
     def _plan(
         self, running: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report], settings: PlaceSettings,
-        now_s: Instant, *, jumped: bool,
+        now_s: Instant, *, jumped: bool, rule_only: bool,
     ) -> None:  # fmt: skip
         """What is worth it now; an earlier plan that waits for its checkpoint stands until then."""
         same_hour = self._looked_s is not None and now_s // HOUR_S == self._looked_s // HOUR_S
@@ -81,7 +81,8 @@ class Moving:
         room = self._room(drafts, settings, now_s) - len(self._plans)
         if room > 0:
             snapshot = self._observer.snapshot(now_s, [draft.record for draft in drafts], reports)
-            found = moves(snapshot, room, frozenset(self._plans), guard_only=same_hour and not jumped)
+            quiet = same_hour and not jumped
+            found = changes(snapshot, room, frozenset(self._plans), rule_only=rule_only or quiet)
             self._plans |= {move.workload: move for move in found}
 
     def _jumped(self, now_s: Instant) -> bool:
@@ -101,7 +102,7 @@ class Moving:
 
     def _begin(
         self, running: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report], settings: PlaceSettings,
-        now_s: Instant,
+        now_s: Instant, *, rule_only: bool,
     ) -> None:  # fmt: skip
         ready = [draft for draft in running if draft.before.name in self._plans and self._may_begin(draft)]
         if not ready:
@@ -109,11 +110,19 @@ class Moving:
         snapshot = self._observer.snapshot(now_s, [draft.record for draft in drafts], reports)
         cycle = Cycle(snapshot, (), all_bills=True)
         for draft in ready:
-            del self._plans[draft.before.name]
+            plan = self._plans.pop(draft.before.name)
             if self._room(drafts, settings, now_s) <= 0:
                 return
             # Validated anew: the world has moved on since it was planned.
-            found = best_move(cycle, draft.record, KEEP)
+            if isinstance(plan, Hold):
+                again = gives_up(draft.record, stand_of(cycle, draft.record))
+                if again is not None:
+                    billed([draft], snapshot, every_s=0.0)
+                    _pause(draft, again, digest(snapshot), now_s)
+                    self._begun.append(now_s)
+                continue
+            stand = stand_of(cycle, draft.record)
+            found = best_move(cycle, draft.record, KEEP, stand=stand, rule_only=rule_only)
             if found is not None:
                 move, candidate = found
                 cycle.take(draft.record, candidate, move.placement.bill)
@@ -121,12 +130,21 @@ class Moving:
                 _start(draft, move, digest(snapshot), now_s)
                 self._begun.append(now_s)
 
+    def _asked(self) -> bool:
+        """Behind real clusters stand real users: there nobody moves for a saving unless the policy asks for moves by
+        name. Who is on spot with a deadline leaves it in time all the same."""
+        placing = next((one for one in self._observer.store.list_policies() if one.verb is Verb.PLACE), None)
+        if placing is not None and _ASKS & placing.settings.keys():
+            return True
+        return all(spec.connect.embedded for spec in self._observer.fleet.clusters)
+
     def _may_begin(self, draft: Draft) -> bool:
         """Serving at any time; training when a checkpoint has just come in, or when a deadline cannot wait for it."""
         if draft.before.spec.type is WorkloadType.SERVING:
             return True
         at_checkpoint = draft.status.done_s > draft.before.status.done_s
-        return at_checkpoint or self._plans[draft.before.name].reason.reason is Reason.DEADLINE_AT_RISK
+        plan = self._plans[draft.before.name]
+        return at_checkpoint or (isinstance(plan, Move) and plan.reason.reason is Reason.DEADLINE_AT_RISK)
 
     def _room(self, drafts: Iterable[Draft], settings: PlaceSettings, now_s: Instant) -> int:
         """How many may begin now: the rest of those at once and of those in any hour."""
@@ -172,14 +190,8 @@ def _intensities(
 
 
 def _settings(observer: Observer) -> PlaceSettings | None:
-    """Those of the placement policy; nothing while it is paused.
-
-    Behind real clusters stand real users: there nobody moves unless the policy asks for moves by name.
-    """
+    """Those of the placement policy; nothing while it is paused."""
     placing = next((one for one in observer.store.list_policies() if one.verb is Verb.PLACE), None)
-    asked = placing is not None and bool(_ASKS & placing.settings.keys())
-    if not asked and any(not spec.connect.embedded for spec in observer.fleet.clusters):
-        return None
     if placing is None:
         return PlaceSettings()
     return None if placing.paused else settings_of(placing)
@@ -204,6 +216,15 @@ def _start(draft: Draft, move: Move, seen: str, now_s: Instant) -> None:
         return
     left = leave(draft.status, now_s, f"moves to {move.reason.where}: {move.reason.detail}", move.reason.reason)
     draft.status = replace(left, moving_to=move.reason.where, moved_s=now_s)
+
+
+def _pause(draft: Draft, hold: Hold, seen: str, now_s: Instant) -> None:
+    """It leaves a home that it pays in full and waits for spot."""
+    home, [verdict] = draft.status.placement, hold.verdicts
+    cluster = home.cluster if home is not None else ""
+    draft.entries += (JournalEntry(0, now_s, seen, hold, draft.before.spec.tenant, cluster),)
+    left = leave(draft.status, now_s, f"waits for spot: {verdict.detail}", verdict.reason)
+    draft.status = replace(left, moved_s=now_s)
 
 
 def _switch(draft: Draft, there: Observed) -> None:

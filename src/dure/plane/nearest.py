@@ -19,7 +19,13 @@ from dure.place import options_for
 # How far a pool is from taking the workload: it would and waits for its turn; room is short; the device does not do;
 # it may not go there; nobody knows. What is not named here is as far as a device that does not do.
 _STEPS: tuple[tuple[Reason, ...], ...] = (
-    (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR, Reason.WAITING_FOR_EVICTION),
+    (
+        Reason.WAITING_FOR_CHEAPER_HOUR,
+        Reason.WAITING_FOR_GREENER_HOUR,
+        Reason.WAITING_FOR_SPOT,
+        Reason.SPOT_FIRST,
+        Reason.WAITING_FOR_EVICTION,
+    ),
     (Reason.FAIR_SHARE, Reason.QUOTA_EXCEEDED, Reason.BUDGET_EXCEEDED, Reason.CARBON_BUDGET_EXCEEDED),
     (Reason.FRAGMENTED, Reason.GANG_INCOMPLETE),
     (Reason.NO_CAPACITY,),

@@ -19,6 +19,7 @@ from dure.model.weights import WEIGHTS_SETTING, Weights
 from dure.model.workload import WorkloadRecord
 from dure.plane.outlook import Rules
 from dure.plane.promised import pools_left
+from dure.plane.spells import Spells
 from dure.ports import CarbonPort, PricePort, StorePort
 from dure.watch.usage import usage_of
 
@@ -46,6 +47,7 @@ class Observer:
         self.prices = prices
         self.carbon = carbon
         self.seed = seed
+        self.spells = Spells(store)
         self._series: tuple[tuple[int, Instant], tuple[CarbonSeries, ...]] | None = None
 
     def snapshot(self, now_s: Instant, records: Sequence[WorkloadRecord], reports: Sequence[Report]) -> Snapshot:
@@ -70,6 +72,7 @@ class Observer:
             records=tuple(records),
             policies=policies,
             weights=weights,
+            spells=self.spells.of(reports, now_s),
         )
 
     def rules(self) -> Rules:

@@ -13,12 +13,14 @@ from dure.bench import gap, place
 from dure.bench.data import data_dir
 from dure.bench.demand import Shape, gap_instance
 from dure.bench.place_floor import Bound, in_time, least_grams
+from dure.bench.place_ours import jointly
 from dure.bench.place_summary import summary
 from dure.bench.place_world import World
-from dure.bench.replay import Fleet, Jobs, by_rule, jointly, outcome
+from dure.bench.replay import Fleet, Jobs, by_rule, outcome
 from dure.bench.result import Row
 from dure.model.errors import InvalidInput
 from dure.place.instance import broken
+from dure.place.settings import PlaceSettings
 from dure.place.solve import solve
 
 pytestmark = pytest.mark.data
@@ -81,7 +83,7 @@ def small_world() -> tuple[Jobs, Fleet]:
 
 def test_planning_jointly_waits_for_cheap_slots_and_keeps_every_deadline() -> None:
     jobs, fleet = small_world()
-    ours = jointly(jobs, fleet, 0.0, 50, 1)
+    ours = jointly(jobs, fleet, 0.0, PlaceSettings(), 1)
     rule = by_rule(jobs, fleet, lambda _, __, earliest, ___: int(np.argmin(earliest)))
     assert ours.missed == 0
     assert ours.money < rule.money

@@ -173,9 +173,9 @@ def test_a_price_that_jumps_within_the_hour_is_looked_at_at_once_and_a_trembling
     looks: list[bool] = []
     planned = moving._plan
 
-    def plan(*args: Any, jumped: bool) -> None:
+    def plan(*args: Any, jumped: bool, rule_only: bool) -> None:
         looks.append(jumped)
-        planned(*args, jumped=jumped)
+        planned(*args, jumped=jumped, rule_only=rule_only)
 
     monkeypatch.setattr(moving, "_plan", plan)
     market(turner).per_hour["east"] = 1040

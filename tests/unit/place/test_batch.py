@@ -23,13 +23,11 @@ from dure.place.batch import (
     batch_of,
     dispute_of,
     wishes,
-    with_admitted,
 )
 from dure.place.bill import drain_of
 from dure.place.candidate import Cycle
 from dure.place.settings import PlaceSettings
 from tests.fixtures.small_world import GIB, fraction, training
-from tests.unit.place.instances import crowd
 from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
 
 HOUR_S = 3600.0
@@ -169,14 +167,6 @@ def test_a_class_has_its_devices_and_those_that_could_be_booted() -> None:
         pool("d", class_name="small", devices=2),
     )  # fmt: skip
     assert _class_totals(snapshot((), pools=pools)) == {"big": (8 + 12 + 12 + 4) * 1000, "small": 2000}
-
-
-def test_whom_fairness_let_in_is_all_but_undroppable() -> None:
-    inst = crowd(0)
-    admitted = np.where(np.arange(inst.jobs) < 4, -1, np.arange(inst.jobs) - 4)
-    found = with_admitted(inst, admitted)
-    assert found.hold.tolist() == [*inst.hold[:4], *(inst.hold[4:] * 1e4)]
-    assert found.cost is inst.cost
 
 
 def test_everybody_gets_his_cheapest_while_the_pool_lasts_to_the_last_device() -> None:

@@ -7,17 +7,20 @@ import pytest
 from msgspec.structs import replace
 
 from dure.model.cluster import ClusterInfo
+from dure.model.decision import Move
 from dure.model.money import Rates
 from dure.model.reason import Reason
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
 from dure.model.units import MICROS
 from dure.model.workload import AcceptedClass, WorkloadRecord, WorkloadType
-from dure.place.candidate import Cycle
-from dure.place.moves import _promising, _Rate, _rates, _staying, best_move, leaves_spot, movable, moves
+from dure.place.bill import Quote
+from dure.place.candidate import Candidate, Cycle
+from dure.place.moves import _promising, _Rate, _rates, best_move, movable, stand_of
 from dure.place.settings import PlaceSettings
+from dure.place.spot_rule import home_of, staying
 from tests.fixtures.small_world import training
-from tests.unit.place.test_moves import running, world
+from tests.unit.place.test_moves import moves, running, world
 from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
 
 HOUR_S = 3600.0
@@ -26,6 +29,10 @@ RULE = PlaceSettings()
 
 def with_status(made: WorkloadRecord, **status: object) -> WorkloadRecord:
     return replace(made, status=replace(made.status, **status))
+
+
+def moved(cycle: Cycle, job: WorkloadRecord, part: float = 1.0) -> tuple[Move, Candidate] | None:
+    return best_move(cycle, job, part, stand=stand_of(cycle, job))
 
 
 def test_a_rate_is_rent_power_and_carbon_of_the_next_six_hours() -> None:
@@ -81,47 +88,53 @@ def test_a_home_on_a_slower_class_pays_longer_for_the_same_work() -> None:
     assert _promising(unnamed, [rates[0]._replace(micros=850.0), rates[1]], RULE) is False
 
 
+def billed(seen: Snapshot, job: WorkloadRecord) -> Quote | None:
+    cycle = Cycle(seen, ())
+    home = home_of(cycle, job)
+    return None if home is None else staying(cycle, job, home)
+
+
 def test_staying_is_billed_from_now_for_the_work_that_is_left() -> None:
     seen = world(running())
     half = with_status(running(), done_s=30 * HOUR_S)
-    found = _staying(Cycle(seen, ()), half)
+    found = billed(seen, half)
     assert found is not None
     assert (found.starts.tolist(), found.run_s, found.direct.tolist()) == (
         [NOW_S],
         10 * HOUR_S,
         [pytest.approx(10 * 2000 * MICROS)],
     )
-    unnamed = _staying(Cycle(seen, ()), running(classes=(AcceptedClass("small"),)))
+    unnamed = billed(seen, running(classes=(AcceptedClass("small"),)))
     assert unnamed is not None
     assert unnamed.run_s == 40 * HOUR_S, "a class that it does not name runs at the speed of the estimate"
-    assert _staying(Cycle(seen, ()), record(training("waits"))) is None
-    assert _staying(Cycle(seen, ()), running(where="gone")) is None
+    assert billed(seen, record(training("waits"))) is None
+    assert billed(seen, running(where="gone")) is None
     away = replace(seen, clusters=(seen.clusters[0], replace(seen.clusters[1], reachable=False)))
-    assert _staying(Cycle(away, ()), running()) is None
+    assert billed(away, running()) is None
 
 
 @pytest.mark.parametrize(("left_s", "stays"), [(1799.0, True), (1800.0, False)])
 def test_what_is_done_within_half_an_hour_is_left_alone(left_s: float, stays: bool) -> None:
-    cycle = Cycle(world(running()), ())
+    cycle = Cycle(world(running()), (), all_bills=True)
     nearly = with_status(running(), done_s=40 * HOUR_S - left_s)
-    assert (_staying(cycle, nearly) is None) is stays
+    assert (moved(cycle, nearly) is None) is stays
     serves = replace(nearly, spec=replace(nearly.spec, type=WorkloadType.SERVING))
-    assert _staying(cycle, serves) is not None
+    assert moved(cycle, serves) is not None
 
 
 def test_the_saving_must_pass_the_threshold_or_a_part_of_it() -> None:
     """About 10 % cheaper elsewhere: below the threshold of 15 %, above its half."""
     seen = world(running(), here=1115)
     cycle = Cycle(seen, (), all_bills=True)
-    assert best_move(cycle, seen.records[0]) is None
-    found = best_move(cycle, seen.records[0], part=0.5)
+    assert moved(cycle, seen.records[0]) is None
+    found = moved(cycle, seen.records[0], part=0.5)
     assert found is not None
     assert (found[0].placement.cluster, found[1].where) == ("a", "a/big")
     cooling = with_status(seen.records[0], moved_s=NOW_S)
-    assert best_move(cycle, cooling, part=0.5) is None
+    assert moved(cycle, cooling, part=0.5) is None
     dearer = world(running(), here=900)
-    assert best_move(Cycle(dearer, (), all_bills=True), dearer.records[0], part=-1.0) is None, "never at a loss"
-    assert best_move(cycle, record(training("waits"))) is None
+    assert moved(Cycle(dearer, (), all_bills=True), dearer.records[0], part=-1.0) is None, "never at a loss"
+    assert moved(cycle, record(training("waits"))) is None
 
 
 def test_a_node_that_has_to_be_booted_is_paid_while_it_boots() -> None:
@@ -165,7 +178,7 @@ def on_spot(
     deadline_s = HOUR_S + CAREFUL_S + slack_s
     job = running(capacity=Capacity.SPOT, duration_s=10 * HOUR_S, deadline_s=deadline_s, model=model)
     job = replace(job, spec=replace(job.spec, **spec))
-    seen = world(job)
+    seen = world(job, here=100)
     cheap = replace(seen.tariffs[1], spot=seen.tariffs[1].owned, owned=None, reclaim_per_hour=reclaim)
     spot = replace(seen.pools[1], capacity=Capacity.SPOT, boot_s=9999.0)
     return job, replace(seen, pools=(replace(seen.pools[0], boot_s=90.0), spot), tariffs=(seen.tariffs[0], cheap))
@@ -173,10 +186,16 @@ def on_spot(
 
 def leaves(slack_s: float, *, reclaim: float = 0.5, model: str = "chat", **spec: object) -> bool:
     job, seen = on_spot(slack_s, reclaim=reclaim, model=model, **spec)
-    return leaves_spot(job, seen, RULE)
+    return at_risk(job, seen)
 
 
-def test_the_guard_asks_for_a_load_the_slowest_boot_elsewhere_and_one_more_checkpoint() -> None:
+def at_risk(job: WorkloadRecord, seen: Snapshot) -> bool:
+    found = moves(replace(seen, records=(job,)), 5, rule_only=True)
+    assert all(one.reason.reason is Reason.DEADLINE_AT_RISK for one in found)
+    return bool(found)
+
+
+def test_the_guard_asks_for_a_load_a_boot_there_and_one_more_look() -> None:
     needed_s = 100.0 + 90.0 + 600.0
     assert leaves(needed_s - 1)
     assert leaves(needed_s + 1) is False
@@ -192,14 +211,13 @@ def test_the_guard_is_for_deadlines_on_spot_that_may_be_taken_back() -> None:
     job, seen = on_spot(60.0)
     home = job.status.placement
     assert home is not None
-    assert leaves_spot(replace(job, spec=replace(job.spec, deadline_s=None)), seen, RULE) is False
-    assert leaves_spot(with_status(job, placement=replace(home, capacity=Capacity.OWNED)), seen, RULE) is False
-    assert leaves_spot(with_status(job, placement=None), seen, RULE) is False
-    assert leaves_spot(with_status(job, placement=replace(home, pool="gone")), seen, RULE) is False
-    assert leaves_spot(with_status(job, done_s=HOUR_S), seen, RULE) is False, "what is done is time won"
+    assert at_risk(replace(job, spec=replace(job.spec, deadline_s=None)), seen) is False
+    assert at_risk(with_status(job, placement=None), seen) is False
+    assert at_risk(with_status(job, placement=replace(home, pool="gone")), seen) is False
+    assert at_risk(with_status(job, done_s=HOUR_S), seen) is False, "what is done is time won"
     fast = replace(job, spec=replace(job.spec, classes=(AcceptedClass("big", 2.0),)))
-    assert leaves_spot(fast, seen, RULE) is False
-    assert leaves_spot(with_status(job, submitted_s=job.status.submitted_s + HOUR_S), seen, RULE) is False
+    assert at_risk(fast, seen) is False
+    assert at_risk(with_status(job, submitted_s=job.status.submitted_s + HOUR_S), seen) is False
 
 
 def test_a_guarded_one_leaves_for_what_is_not_taken_back_even_if_others_wait_or_it_has_moved_lately() -> None:

@@ -54,8 +54,8 @@ def test_a_careful_run_lies_half_way_between_the_estimate_and_a_slow_one() -> No
 @pytest.mark.parametrize(
     ("jobs", "options", "method"),
     [
-        (6, 9999, Method.EXACT),
-        (7, 9999, Method.REGRET),
+        (6, PLAIN_OPTIONS + 1, Method.EXACT),
+        (7, PLAIN_OPTIONS + 1, Method.REGRET),
         (63, PLAIN_OPTIONS + 1, Method.REGRET),
         (64, PLAIN_OPTIONS, Method.REGRET),
         (64, PLAIN_OPTIONS + 1, Method.RUIN),

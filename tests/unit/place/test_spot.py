@@ -17,7 +17,7 @@ from dure.bench.spot_replay import Job, Zones, replay
 from dure.bench.spot_rules import RULES
 from dure.place import spot
 from dure.place.spot import Rent, Seen, SpotView, choose, may_launch_spot, must_rent
-from dure.place.spot_value import Market, _earlier, age_class, best_actions, ending
+from dure.place.spot_value import Market, age_class, best_actions, ending, worth
 
 GAP_S = 600.0
 JOB = Job(work_s=6 * 3600.0, restart_s=900.0, deadline_s=9 * 3600.0, price=0.3)
@@ -79,30 +79,6 @@ def test_the_guard_overrules_every_estimate() -> None:
     tight = view(12.2, 12, up=True)
     assert must_rent(tight)
     assert choose(tight, dreamt) is Rent.ON_DEMAND
-
-
-def test_a_market_is_learned_from_the_age_that_its_spells_reach_and_how_often_they_end() -> None:
-    def learned(seen: Seen) -> list[float]:
-        return [seen.up, seen.down, seen.losses, seen.returns, seen.age_h]
-
-    seen = Seen(grain_h=0.5).after(was_up=True, is_up=True, span_s=3600.0)
-    assert learned(seen) == pytest.approx([1 + math.log(3), 1.0, 1.0, 1.0, 1.0])
-    seen = seen.after(was_up=True, is_up=False, span_s=3600.0)
-    assert learned(seen) == pytest.approx([1 + math.log(5), 1.0, 2.0, 1.0, 0.0])
-    seen = seen.after(was_up=False, is_up=True, span_s=1800.0)
-    assert learned(seen) == pytest.approx([1 + math.log(5), 1 + math.log(2), 2.0, 2.0, 0.0])
-    assert seen.after(was_up=True, is_up=True, span_s=0.0) == seen
-    assert (seen.lost, seen.back) == (2.0 / seen.up, 2.0 / seen.down)
-    older = seen.after(was_up=True, is_up=True, span_s=5400.0)
-    assert older.ends_per_h == pytest.approx(older.lost / 2.0)
-
-
-def test_equal_spells_are_learned_alike_however_often_one_looks() -> None:
-    once, often = Seen().after(True, True, 7200.0), Seen()
-    for _ in range(72):
-        often = often.after(True, True, 100.0)
-    assert often.up == pytest.approx(once.up)
-    assert often.age_h == pytest.approx(once.age_h)
 
 
 @pytest.mark.parametrize(
@@ -174,10 +150,9 @@ def test_the_table_is_the_cheapest_way_worked_out_step_by_step(elsewhere: float)
         return min(1e12, *costs(left, todo, up, age, running).values()) if left else 1e12
 
     actions = best_actions(ticks, work, market)
-    values = np.full((work + 1, 2, oldest + 1, 3), 1e12)
-    values[0] = 0.0
+    table = worth(ticks, work, market)
     for left in range(1, ticks + 1):
-        values, _ = _earlier(values, market)
+        values = table[left]
         for todo, up, age, running in itertools.product(range(1, work + 1), (False, True), range(oldest + 1), Rent):
             chosen = Rent(int(actions[left, todo, int(up), age, running]))
             cheapest = best(left, todo, up, age, running)
@@ -219,7 +194,7 @@ def test_the_table_is_asked_in_ticks_of_a_restart_and_for_what_was_learned(
     asked: list[tuple[int, int, Market]],
 ) -> None:
     seen = Seen(up=10.0, down=4.0, losses=10.0, returns=4.0, elsewhere=0.58, grain_h=0.1)
-    assert choose(view(30, 12, up=True), seen) is Rent.IDLE
+    assert choose(view(30, 12, up=False), seen) is Rent.IDLE
     [(ticks, work, market)] = asked
     # Thirty hours of 720 s are 150 ticks, twelve are 60. Tables grow by 64.
     assert (ticks, work) == (192, 64)
@@ -271,17 +246,32 @@ def test_the_moment_is_looked_up_in_whole_ticks_with_no_more_slack_than_there_is
 
     def table(ticks: int, work: int, _: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
         found = np.full((ticks + 1, work + 1, 2, 8, 3), Rent.ON_DEMAND, np.int8)
-        found[*cell, 1, 2, Rent.SPOT] = Rent.IDLE
+        found[*cell, 0, 2, Rent.IDLE] = Rent.IDLE
         return found
 
     monkeypatch.setattr(spot, "best_actions", table)
-    moment = SpotView(left_s, work_s, True, Rent.SPOT, restart_s, look_s, 0.3, loading_s)
+    moment = SpotView(left_s, work_s, False, Rent.IDLE, restart_s, look_s, 0.3, loading_s)
     # Three ticks old: in the class of two and three.
     seen = Seen(age_h=3 * max(restart_s, look_s, (left_s + work_s) / 400) / 3600)
     assert choose(moment, seen) is Rent.IDLE
     assert choose(moment, Seen()) is Rent.ON_DEMAND
-    assert choose(replace(moment, up=False), seen) is Rent.ON_DEMAND
-    assert choose(replace(moment, running=Rent.IDLE), seen) is Rent.ON_DEMAND
+    assert choose(replace(moment, up=True), seen) is Rent.ON_DEMAND
+    assert choose(replace(moment, running=Rent.ON_DEMAND), seen) is Rent.ON_DEMAND
+
+
+def test_who_runs_on_spot_with_time_for_more_than_a_loss_stays_whatever_was_seen() -> None:
+    wild = Seen(up=1.0, losses=50.0)
+    calm_h = 4 * (720.0 + 195.0) / 3600
+    assert choose(view(12 + calm_h, 12, up=True, running=Rent.SPOT), wild) is Rent.SPOT
+    assert not view(12 + calm_h - 0.01, 12, up=True, running=Rent.SPOT).at_ease
+    assert not view(20, 12, up=True).at_ease
+    assert not replace(view(20, 12, up=True, running=Rent.SPOT), price=1.2).at_ease
+
+
+def test_nobody_waits_while_spot_is_up(asked: list[tuple[int, int, Market]]) -> None:
+    assert choose(view(30, 12, up=True), Seen()) is Rent.SPOT
+    assert choose(view(30, 12, up=False), Seen()) is Rent.IDLE
+    assert len(asked) == 2
 
 
 def test_a_wish_for_spot_where_there_is_none_is_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:

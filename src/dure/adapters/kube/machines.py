@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+from dure.adapters.kube import names
 from dure.adapters.kube.rest import Api
 from dure.model.errors import Conflict, NotFound, Temporary
 from dure.model.quantity import mib, mib_down, milli
@@ -30,7 +31,6 @@ ZONE = "topology.kubernetes.io/zone"
 CLASS = "dure.dev/class"
 TEMPLATE = "dure.dev/template"
 STOPPING = "dure.dev/stopping"
-RECLAIM_AT = "dure.dev/reclaim-at"
 DRAINING = "dure.dev/draining"
 KEEP = "karpenter.sh/do-not-disrupt"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
@@ -109,7 +109,7 @@ class Machines:
 
     def notices(self) -> dict[str, float]:
         """Nodes whose end the cloud has announced, with the second at which they go."""
-        found = ((node["metadata"]["name"], _annotations(node).get(RECLAIM_AT, "")) for node in self._nodes())
+        found = ((node["metadata"]["name"], _annotations(node).get(names.RECLAIM_AT, "")) for node in self._nodes())
         return {name: float(text) for name, text in found if text.replace(".", "", 1).isdigit()}
 
     def guests(self, node: str) -> tuple[Guest, ...]:

@@ -28,6 +28,8 @@ CHECKPOINT_METRIC = f"{GROUP}/checkpoint-metric"
 # How Dure wants the devices of a node cut, as JSON from device to mode; on nodes.
 MODES = f"{GROUP}/modes"
 MIG_LAYOUT = f"{GROUP}/mig-layout"
+# On nodes: when the cloud takes it back, in Unix seconds; written by whoever hears its notice.
+RECLAIM_AT = f"{GROUP}/reclaim-at"
 
 MIG_CONFIG = "nvidia.com/mig.config"
 MIG_STATE = "nvidia.com/mig.config.state"

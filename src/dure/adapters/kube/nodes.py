@@ -20,13 +20,15 @@ from dure.model.cluster import Device, Node, NodePhase, Taint
 from dure.model.fleet import PoolSpec
 from dure.model.quantity import count, mib_down, milli
 from dure.model.tariff import Capacity
-from dure.model.units import MiB
+from dure.model.units import Instant, MiB
 
 _GPU_PRODUCT = "nvidia.com/gpu.product"
 _GPU_MEMORY = "nvidia.com/gpu.memory"
 _ZONE = "topology.kubernetes.io/zone"
 _RACK = "topology.kubernetes.io/rack"
 _CAPACITY_TYPE = "karpenter.sh/capacity-type"
+# Written by those who hear the clouds' notices that a spot node is about to be taken back.
+_TAKEN_BACK = ("aws-node-termination-handler/spot-itn", "cloud.google.com/impending-node-termination")
 
 
 def node_of(found: KubeNode, pools: Sequence[PoolSpec], catalogue: Catalogue) -> Node:
@@ -46,6 +48,7 @@ def node_of(found: KubeNode, pools: Sequence[PoolSpec], catalogue: Catalogue) ->
         rack=labels.get(_RACK, ""),
         labels=labels,
         taints=tuple(Taint(one.key, one.value, one.effect) for one in found.spec.taints),
+        reclaim_at_s=_reclaim_at(found),
     )
 
 
@@ -169,6 +172,14 @@ def _share(
 def _capacity(labels: dict[str, str]) -> Capacity:
     kind = labels.get(_CAPACITY_TYPE, "")
     return Capacity.SPOT if kind == "spot" else Capacity.ON_DEMAND if kind == "on-demand" else Capacity.OWNED
+
+
+def _reclaim_at(found: KubeNode) -> Instant | None:
+    """When the cloud takes the node back, if it has announced that; a taint alone says now."""
+    told = found.metadata.annotations.get(names.RECLAIM_AT, "")
+    if told.replace(".", "", 1).isdigit():
+        return float(told)
+    return 0.0 if any(taint.key in _TAKEN_BACK for taint in found.spec.taints) else None
 
 
 def _phase(found: KubeNode) -> NodePhase:

@@ -131,3 +131,21 @@ def test_memory_is_rounded_up_to_mib(text: str, wanted: int) -> None:
 def test_a_quantity_that_is_none_is_named() -> None:
     with pytest.raises(InvalidInput, match="'abc'"):
         milli("abc")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "taint", "at_s"),
+    [
+        ({"dure.dev/reclaim-at": "1767571200.5"}, "", 1_767_571_200.5),
+        ({"dure.dev/reclaim-at": "soon"}, "", None),
+        ({}, "aws-node-termination-handler/spot-itn", 0.0),
+        ({}, "cloud.google.com/impending-node-termination", 0.0),
+        ({}, "example.com/other", None),
+    ],
+)
+def test_a_notice_that_a_node_is_taken_back_is_read_from_whoever_wrote_it(
+    annotations: dict[str, str], taint: str, at_s: float | None
+) -> None:
+    taints = [{"key": taint, "effect": "NoSchedule"}] if taint else []
+    found = {"metadata": {"name": "n", "annotations": annotations}, "spec": {"taints": taints}}
+    assert node_of(msgspec.convert(found, KubeNode), (), CATALOGUE).reclaim_at_s == at_s
