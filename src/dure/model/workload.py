@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+import math
 
 import msgspec
 
@@ -36,6 +37,10 @@ class Slo(msgspec.Struct, frozen=True, omit_defaults=True):
     latency_p95_ms: float | None = None
     throughput_per_s: float | None = None
     availability: float | None = None
+
+
+# A replica on the first accepted class is meant to answer this multiple of its part of the mean rate.
+MEANT = 1.6
 
 
 class Replicas(msgspec.Struct, frozen=True):
@@ -87,6 +92,15 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def speed_on(self, class_name: str) -> float | None:
         return next((accepted.speed for accepted in self.classes if accepted.name == class_name), None)
+
+    def size_on(self, class_name: str) -> int:
+        """Pods to begin with on this class. Replicas are counted on the first accepted class: a slower one gets as
+        many more as carry the same, as far as `max` allows; a faster one no fewer."""
+        speed = self.speed_on(class_name)
+        if self.type is not WorkloadType.SERVING or not speed:
+            return self.size
+        alike = math.ceil(self.size * self.classes[0].speed / speed - 1e-9)
+        return max(self.size, min(alike, self.replicas.max))
 
     def speed_with(self, class_name: str, members: int) -> float:
         """Work per second in seconds on the first accepted class; an elastic gang also speeds up with its size."""

@@ -21,7 +21,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
 from dure.model.units import DAY_S, HOUR_S, MIB_PER_GIB, Instant, MiB, Micros, Seconds, WattHours
 from dure.model.weights import Weights
-from dure.model.workload import Workload, WorkloadType
+from dure.model.workload import MEANT, Workload, WorkloadType
 from dure.place.hours import CarbonIntegral, Integral, Spans, constant, spans
 from dure.place.instance import Floats
 from dure.place.option import Option
@@ -134,8 +134,9 @@ def quote(
     if chance := reclaim_chance(option, run_s):
         loss_s = reclaim_loss(workload, option, run_s, snapshot.catalogue.load_s(workload.model))
         sla = sla + chance * price * deadline_risk(workload, settings, submitted_s, starts, run_s, loss_s)
-    if misses := latency_misses(workload, option.cluster.latency_ms):
-        sla = sla + settings.latency_miss_factor * price * misses
+    misses = latency_misses(workload, option.cluster.latency_ms) + overload_misses(workload, option)
+    if misses:
+        sla = sla + settings.latency_miss_factor * price * min(1.0, misses)
     cold_s = snapshot.catalogue.load_s(workload.model) if option.pool.warm.get(workload.model, 0) > 0 else 0.0
 
     rate = _rate(rates, tariff.currency)
@@ -258,6 +259,17 @@ def latency_misses(workload: Workload, network_ms: float) -> float:
         return 0.0
     left = max(0.0, 1 - network_ms / target_ms)
     return float(0.05**left - 0.05)
+
+
+def overload_misses(workload: Workload, option: Option) -> float:
+    """Expected share of requests that so many replicas of this class cannot carry at the mean rate.
+
+    The smallest number of replicas on the first accepted class is taken to carry `MEANT` times that rate.
+    """
+    if workload.type is not WorkloadType.SERVING or not workload.rate_per_s or not option.speed:
+        return 0.0
+    carried = MEANT * option.replicas * option.speed / (workload.size * workload.classes[0].speed)
+    return max(0.0, 1.0 - carried)
 
 
 def rework(workload: Workload, reclaim_per_hour: float, capacity: Capacity, price: Floats, run_s: Seconds) -> Floats:

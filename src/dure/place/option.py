@@ -90,7 +90,8 @@ def options(workload: Workload, world: World, start_s: Instant) -> list[Option]:
     return [
         Option(
             home.cluster, home.pool, home.tariff, home.profile, home.series, home.unknown_g_per_kwh,
-            workload.speed_on(home.pool.class_name) or 0.0, start_s, workload.size,
+            workload.speed_on(home.pool.class_name) or 0.0, start_s,
+            workload.size_on(home.pool.class_name),
         )
         for home in world.homes
     ]  # fmt: skip

@@ -30,6 +30,15 @@ class PoolRoom:
         """Free host CPU (0, in thousandths) or memory (1, in MiB) of all its nodes."""
         return self.host_memory_mib if resource else self.cpu_milli
 
+    def fitting(self, demand: Demand) -> int:
+        """How many of `demand` there is room for."""
+        if demand.whole:
+            return sum(free // demand.devices for free in (*self.free, *self.unbooted))
+        pool = self.pool
+        here = demand.memory_mib <= pool.largest_memory_mib and demand.compute_milli <= pool.largest_compute_milli
+        fresh = sum(self.unbooted) * (WHOLE_MILLI // max(1, demand.device_milli))
+        return (pool.free_milli // max(1, demand.device_milli) if here else 0) + fresh
+
     def clash(self, demand: Demand, replicas: int, device_memory_mib: int) -> Verdict | None:
         """Why `replicas` of `demand` do not fit now, or nothing."""
         return (
@@ -57,8 +66,7 @@ class PoolRoom:
         return None if spare is None else spare / WHOLE_MILLI
 
     def _whole_clash(self, demand: Demand, replicas: int) -> Verdict | None:
-        fitting = sum(free // demand.devices for free in (*self.free, *self.unbooted))
-        if fitting >= replicas:
+        if self.fitting(demand) >= replicas:
             return None
         wanted = f"{replicas} x {demand.devices} whole devices" if replicas > 1 else f"{demand.devices} whole devices"
         if self.devices_free >= replicas * demand.devices:

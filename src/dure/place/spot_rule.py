@@ -162,7 +162,7 @@ def home_of(cycle: Cycle, record: WorkloadRecord) -> Option | None:
     speed = spec.speed_on(own.pool.class_name) or 1.0
     return Option(
         own.cluster, own.pool, own.tariff, own.profile, own.series, own.unknown_g_per_kwh, speed,
-        cycle.snapshot.now_s, spec.size,
+        cycle.snapshot.now_s, spec.size_on(own.pool.class_name),
     )  # fmt: skip
 
 

@@ -26,16 +26,17 @@ from dure.model.decision import JournalEntry, ScaleReplicas
 from dure.model.errors import InvalidInput
 from dure.model.event import Event
 from dure.model.policy import Policy, Verb
-from dure.model.pulse import Pulse, Scaling
-from dure.model.report import Report
+from dure.model.pulse import Scaling
+from dure.model.report import Observed, Report
 from dure.model.units import Instant, Seconds
-from dure.model.workload import Phase, Placement, Workload, WorkloadStatus, WorkloadType
+from dure.model.workload import MEANT, Phase, Placement, Workload, WorkloadStatus, WorkloadType
 from dure.pack.burst import Backlog, BurstSettings, BurstState, LatencySample, QueueSample, backlog, burst, trend
+from dure.place.room import PoolRoom
 from dure.plane.adapting import Learned
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
 from dure.plane.observe import Observer
-from dure.plane.steering import MEANT, STEERED_SETTING, Steering, news, pulse_of, scaled, written
+from dure.plane.steering import STEERED_SETTING, Steering, news, seen_of, written
 from dure.ports import StorePort
 from dure.scale.bursts import Bursts, bursts_of
 from dure.share.feedback import Said, target_ms
@@ -120,8 +121,9 @@ class Bursting:
             home = draft.status.placement
             if home is None or not _may_scale(draft):
                 continue
-            pulse = pulse_of(reports, home, draft.before.uid)
-            if not (_counted(draft) or pulse is not None or draft.before.spec.scaling is not Scaling.AUTO):
+            there = seen_of(reports, home, draft.before.uid)
+            showing = there is not None and there.pulse is not None
+            if not (_counted(draft) or showing or draft.before.spec.scaling is not Scaling.AUTO):
                 continue
             if not (self._bursts.real_clusters or home.cluster in self._embedded):
                 continue
@@ -133,7 +135,7 @@ class Bursting:
             name = draft.before.spec.name
             sight = Sight(self.foresees, self.slowness(name), self._strictness(name, now_s))
             before = watch.steering.said
-            decision = watch.decide(draft, reports, now_s, sight, pulse)
+            decision = watch.decide(draft, reports, now_s, sight, there)
             if decision is not None:
                 found.append((draft, decision))
             if (said := watch.steering.said) is not None and said is not before:
@@ -202,7 +204,7 @@ class _Watch:
         self.risk: Risk | None = None
 
     def decide(
-        self, draft: Draft, reports: Sequence[Report], now_s: Instant, sight: Sight, pulse: Pulse | None = None
+        self, draft: Draft, reports: Sequence[Report], now_s: Instant, sight: Sight, there: Observed | None = None
     ) -> ScaleReplicas | None:
         spec, status = draft.before.spec, draft.status
         home = status.placement
@@ -211,19 +213,20 @@ class _Watch:
         sampled = _counted(draft) and self._sample(draft, now_s, sight.slowness)
         pool = _pool(reports, home)
         if self._carries is None or (sampled and self.steering.engine.steers):
-            self._carries = self._carried(spec)
+            self._carries = self._carried(spec, home)
         carries = self._carries / (sight.slowness * sight.strictness) if self._carries else None
+        pulse = there.pulse if there is not None else None
         verdict = self.steering.decide(spec, status, pulse, carries, now_s)
         foreseen = self._foresee(spec, home, now_s, sight) if sampled else None
         if self.steering.engine.steers:
-            return (
-                scaled(spec, home, verdict, _room(pool, spec)) if verdict is not None and pool is not None else None
-            )
+            if verdict is None or pool is None:
+                return None
+            return self.steering.within(spec, home, verdict, _most(pool, spec, home, there))
         if pool is None or not (queued or sampled):
             return None
         if status.ready < home.replicas and now_s - self._since_s < self.bursts.warm_s:
             return None
-        free = min(spec.replicas.max - home.replicas, _room(pool, spec))
+        free = max(0, min(spec.replicas.max, _most(pool, spec, home, there)) - home.replicas)
         queue = self._late_queue(spec, now_s, sight)
         after = min(queue.replicas, home.replicas + min(free, self.bursts.most_at_once)) if queue else 0
         if queue is not None and after > home.replicas:
@@ -265,9 +268,10 @@ class _Watch:
             self.risk = Risk(spec.tenant, spec.name, found.rate_per_s, found.late, found.risk)
         return found
 
-    def _carried(self, spec: Workload) -> float:
+    def _carried(self, spec: Workload, home: Placement) -> float:
         """Requests per second that one replica answers in time; 0 when nobody knows."""
-        meant = MEANT * spec.rate_per_s / max(spec.size, 1)
+        speed = (spec.speed_on(home.class_name) or 1.0) / spec.classes[0].speed
+        meant = MEANT * speed * spec.rate_per_s / max(spec.size, 1)
         return self._book.carries(LATE, meant) or meant
 
     def _ahead(
@@ -390,9 +394,7 @@ def _pool(reports: Sequence[Report], home: Placement) -> VNodePool | None:
     return next((pool for pool in here if pool.name == home.pool), None)
 
 
-def _room(pool: VNodePool, spec: Workload) -> int:
-    """How many more replicas the pool has room for."""
-    demand = spec.demand
-    if demand.whole:
-        return sum(free // demand.devices for free in pool.free_whole)
-    return pool.free_milli // max(1, demand.device_milli)
+def _most(pool: VNodePool, spec: Workload, home: Placement, there: Observed | None) -> int:
+    """How many replicas there is room for: those that have a seat, and more on nodes that are free or could boot."""
+    seated = there.bound if there is not None else home.replicas
+    return seated + PoolRoom(pool).fitting(spec.demand)

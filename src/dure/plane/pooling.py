@@ -20,7 +20,7 @@ from dure.model.elastic import ElasticGroup
 from dure.model.event import Event, Level
 from dure.model.report import Observed, Report
 from dure.model.units import Instant, Seconds
-from dure.model.workload import Phase, WorkloadType
+from dure.model.workload import MEANT, Phase, WorkloadType
 from dure.plane.adapting import Learned
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
@@ -31,8 +31,6 @@ from dure.scale.reallocation import Held, Order, Plan, advance, planned
 SETTING = "elastic-plan/"
 # Requests are counted about once a minute.
 LOOK_S: Seconds = 60.0
-# A replica is meant to answer this multiple of its part of the mean rate before another one is wanted.
-USE = 1.6
 
 
 class _Look(NamedTuple):
@@ -108,7 +106,7 @@ class Pooling:
         if now_s - last.at_s < LOOK_S:
             return False
         rate = (requests - last.requests) / (now_s - last.at_s)
-        wanted = max(spec.replicas.min, math.ceil(rate * spec.size / (spec.rate_per_s * USE)))
+        wanted = max(spec.replicas.min, math.ceil(rate * spec.size / (spec.rate_per_s * MEANT)))
         calm = last.calm_rounds + 1 if wanted < _replicas(draft) else 0
         self._looks[draft.before.uid] = _Look(now_s, requests, wanted, calm)
         return True

@@ -14,7 +14,8 @@ import msgspec
 from dure.model.decision import ScaleReplicas
 from dure.model.event import Event, Level
 from dure.model.pulse import Pulse
-from dure.model.report import Report
+from dure.model.reason import Reason
+from dure.model.report import Observed, Report
 from dure.model.units import Instant
 from dure.model.workload import Placement, Workload, WorkloadStatus
 from dure.ports import StorePort
@@ -22,8 +23,6 @@ from dure.scale.bursts import Bursts
 from dure.scale.engines import EngineSettings, Look, ReplicaEngine, Verdict
 
 STEERED_SETTING = "scale/steered"
-# A replica is meant to answer this multiple of its part of the mean rate, until more is known.
-MEANT = 1.6
 
 
 class Steered(msgspec.Struct, frozen=True):
@@ -32,10 +31,13 @@ class Steered(msgspec.Struct, frozen=True):
     tenant: str
     workload: str
     verdict: Verdict
+    full: str = ""
+    """What keeps it smaller than that, if anything does."""
 
     @property
     def sentence(self) -> str:
-        return f"{self.verdict.replicas} replicas wanted by '{self.verdict.by}': {self.verdict.why}"
+        wanted = f"{self.verdict.replicas} replicas wanted by '{self.verdict.by}': {self.verdict.why}"
+        return f"{wanted}; {self.full}" if self.full else wanted
 
 
 def steered_of(store: StorePort) -> dict[str, Steered]:
@@ -76,18 +78,24 @@ class Steering:
             self.said = Steered(spec.tenant, spec.name, verdict)
         return verdict
 
+    def within(self, spec: Workload, home: Placement, verdict: Verdict, most: int) -> ScaleReplicas | None:
+        """The decision, within the workload's bounds and for as many as there is room for; too little of it is said.
 
-def scaled(spec: Workload, home: Placement, verdict: Verdict, room: int) -> ScaleReplicas | None:
-    """The decision, within the workload's bounds and the pool's room."""
-    after = min(max(verdict.replicas, spec.size), spec.replicas.max, home.replicas + max(room, 0))
-    return ScaleReplicas(spec.name, home.replicas, after, verdict.why) if after != home.replicas else None
+        Nothing is given back for want of room: a node that is away may come back.
+        """
+        wanted = min(max(verdict.replicas, spec.size), spec.replicas.max)
+        if wanted > most:
+            full = f"{home.cluster}/{home.pool} has room for {most} ({Reason.NO_CAPACITY})"
+            self.said = Steered(spec.tenant, spec.name, verdict, full)
+        after = min(wanted, max(most, home.replicas))
+        return ScaleReplicas(spec.name, home.replicas, after, verdict.why) if after != home.replicas else None
 
 
-def pulse_of(reports: Sequence[Report], home: Placement, uid: str) -> Pulse | None:
-    """What the engines of a serving showed last, in the home that it has."""
+def seen_of(reports: Sequence[Report], home: Placement, uid: str) -> Observed | None:
+    """What was last seen of a serving in the home that it has."""
     for report in reports:
         if report.cluster == home.cluster:
-            return next((one.pulse for one in report.observed if one.uid == uid), None)
+            return next((one for one in report.observed if one.uid == uid), None)
     return None
 
 

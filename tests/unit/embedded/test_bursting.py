@@ -182,7 +182,10 @@ class Counted:
             Phase.RUNNING, placement=placement, generation=1, ready=1, requests=0, requests_good=0
         )
         self.draft = Draft(WorkloadRecord("u", service(4), status))
-        pool = VNodePool("c", "t4", "t4", Capacity.OWNED, devices=8, free_milli=8000)
+        pool = VNodePool(
+            "c", "t4", "t4", Capacity.OWNED, devices=8, free_milli=8000,
+            largest_memory_mib=16384, largest_compute_milli=1000,
+        )  # fmt: skip
         self.reports = (Report("c", 0.0, "1", (pool,), ()),)
         self.watch = _Watch(
             0.0, Bursts(sample_s=10.0, window_s=60.0, horizon_s=20.0, calm_s=30.0, **rules), service(4)

@@ -82,6 +82,36 @@ def test_who_asks_why_hears_who_steers_it(steered: Turner) -> None:
     assert "requests wait" in said
 
 
+def test_a_full_pool_is_named_where_it_keeps_a_service_small(small_fleet: Fleet, known: Catalogue) -> None:
+    """Four devices with room for two replicas each; more than twenty are asked for."""
+    turner = Turner(small_fleet, known)
+    turner.world.submit([chat(20)])
+    turner.run(HOUR_S, step_s=60.0)
+    begin_s = turner.clock.now()
+    for cluster in turner.world.clusters.values():
+        cluster.surge("chat", 30.0, begin_s, begin_s + 2 * HOUR_S)
+    turner.run(HOUR_S, step_s=60.0)
+    status = turner.store.fetch_workload("chat").status
+    assert status.placement is not None
+    assert status.ready == 8
+    assert status.placement.replicas <= 10, "what free shares add up to, at most"
+    assert "busan/t4 has room for 8 (NoCapacity)" in turner.world.desk.why("chat").scaling
+
+
+def test_a_service_grows_onto_nodes_that_are_booted_for_it(small_fleet: Fleet, known: Catalogue) -> None:
+    busan = small_fleet.clusters[1]
+    grows = replace(busan.pools[0], nodes=0, nodes_max=3)
+    fleet = replace(small_fleet, clusters=(small_fleet.clusters[0], replace(busan, pools=(grows,))))
+    turner = Turner(fleet, known)
+    turner.world.submit([chat(12)])
+    turner.run(HOUR_S, step_s=60.0)
+    begin_s = turner.clock.now()
+    for cluster in turner.world.clusters.values():
+        cluster.surge("chat", 8.0, begin_s, begin_s + 3 * HOUR_S)
+    turner.run(2 * HOUR_S, step_s=60.0)
+    assert turner.store.fetch_workload("chat").status.ready > 4, "one node holds four"
+
+
 @pytest.mark.parametrize("scaling", ["hpa", "keda"])
 def test_its_owner_may_ask_for_other_rules(small_fleet: Fleet, known: Catalogue, scaling: str) -> None:
     turner = day(small_fleet, known, chat(scaling=scaling))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dure.model.answer import Line, line
@@ -15,7 +16,8 @@ from dure.model.reason import REMEDIES, Reason, Verdict
 from dure.model.tariff import Capacity, CarbonSeries, Tariff, Weekly
 from dure.model.tenant import Isolation
 from dure.model.units import gib, hour_of_week
-from dure.model.workload import Phase
+from dure.model.workload import AcceptedClass, Phase, Replicas
+from tests.fixtures.small_world import service, training
 
 
 def test_a_week_begins_on_monday_at_midnight_utc() -> None:
@@ -141,3 +143,12 @@ def test_phases_that_wait_or_ended_are_told_apart_from_those_that_run() -> None:
 def test_exit_codes_are_those_of_the_table() -> None:
     errors: list[type[DureError]] = [Permanent, InvalidInput, NotAllowed, NotFound, Conflict, Temporary]
     assert [error.exit_code for error in errors] == [1, 2, 3, 4, 5, 6]
+
+
+def test_replicas_are_counted_on_the_first_class_and_a_slower_one_gets_as_many_more_as_it_may_have() -> None:
+    classes = (AcceptedClass("h"), AcceptedClass("a", 0.55), AcceptedClass("t", 0.2), AcceptedClass("b", 2.0))
+    spec = msgspec.structs.replace(service(replicas=2), classes=classes, replicas=Replicas(2, 6))
+    assert [spec.size_on(name) for name in ("h", "a", "t", "b", "unknown")] == [2, 4, 6, 2, 2]
+    thirds = msgspec.structs.replace(spec, classes=(AcceptedClass("h"), AcceptedClass("a", 1 / 3)))
+    assert thirds.size_on("a") == 6, "rounding must not add a seventh"
+    assert msgspec.structs.replace(training(gang=3), classes=classes).size_on("a") == 3, "a gang is a gang"

@@ -14,7 +14,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity, Weekly
 from dure.model.units import MICROS
 from dure.model.weights import Weights
-from dure.model.workload import AcceptedClass, Placement, Slo, Workload, WorkloadRecord, WorkloadType
+from dure.model.workload import AcceptedClass, Placement, Replicas, Slo, Workload, WorkloadRecord, WorkloadType
 from dure.place.bill import (
     Quote,
     charged,
@@ -25,6 +25,7 @@ from dure.place.bill import (
     latency_misses,
     lateness,
     move_price,
+    overload_misses,
     quote,
     reclaim_chance,
     reclaim_loss,
@@ -37,7 +38,7 @@ from dure.place.candidate import Cycle
 from dure.place.option import Option, options, world_of
 from dure.place.settings import PlaceSettings
 from dure.place.spread import held_on_spot, share_of, spread
-from tests.fixtures.small_world import CATALOGUE, GIB, training
+from tests.fixtures.small_world import CATALOGUE, GIB, service, training
 from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
 
 HOUR_S = 3600.0
@@ -149,6 +150,19 @@ def test_a_network_that_takes_all_of_the_target_misses_always() -> None:
     assert latency_misses(JOB, 50.0) == 0.0
     assert latency_misses(serves, 50.0) == pytest.approx(0.05**0.5 - 0.05)
     assert latency_misses(serves, 100.0) == latency_misses(serves, 500.0) == pytest.approx(0.95)
+
+
+def test_replicas_that_cannot_carry_the_mean_rate_miss_what_is_beyond_them() -> None:
+    serves = replace(service(replicas=2), classes=(AcceptedClass("small"), AcceptedClass("big", 0.5)))
+    home = option(serves)
+    assert (home.speed, home.replicas) == (0.5, 4)
+    assert overload_misses(serves, home) == 0.0
+    assert overload_misses(serves, replace(home, replicas=2)) == pytest.approx(1 - 1.6 / 2)
+    assert overload_misses(replace(serves, rate_per_s=0.0), replace(home, replicas=1)) == 0.0
+    assert overload_misses(JOB, option()) == 0.0
+    carried, short = priced(serves, home), priced(replace(serves, replicas=Replicas(2, 2)), replace(home, replicas=2))
+    assert carried.sla.tolist() == [0.0, 0.0]
+    assert short.sla.tolist() == pytest.approx((0.2 * RULE.latency_miss_factor * short.direct).tolist())
 
 
 def test_data_that_is_there_saves_egress_and_data_that_is_not_is_pulled_or_moved() -> None:

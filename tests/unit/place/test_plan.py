@@ -50,6 +50,17 @@ def test_the_cheapest_home_is_taken_and_the_others_are_told_with_their_distance(
     assert "more" in decision.others[0].detail
 
 
+@pytest.mark.parametrize(("dear", "home", "replicas"), [(1900, "b", 2), (2100, "a", 4)])
+def test_a_slower_class_is_billed_for_the_replicas_that_carry_the_same(dear: int, home: str, replicas: int) -> None:
+    """Twice as many at 1,000 against half as many at nearly, or more than, twice the price."""
+    spec = msgspec.structs.replace(service(replicas=2), classes=(AcceptedClass("big"), AcceptedClass("small", 0.5)))
+    pools = (pool("a", class_name="small"), pool("b"))
+    tariffs = (tariff("a", 1000, class_name="small"), tariff("b", dear))
+    found = only(place(snapshot((record(spec),), pools=pools, tariffs=tariffs)))
+    assert isinstance(found, Place)
+    assert (found.placement.cluster, found.placement.replicas) == (home, replicas)
+
+
 @pytest.mark.parametrize(("devices", "home"), [(1, "b"), (2, "b"), (4, "a")])
 def test_a_node_is_not_booted_for_a_small_workload_while_a_dearer_pool_has_room(devices: int, home: str) -> None:
     """Of a node with four devices for 1,000 each the rest counts for an hour beside two hours at 1,400."""

@@ -60,6 +60,21 @@ def test_a_node_is_booted_only_when_those_that_run_do_not_do_and_the_rest_of_it_
     assert made.spare_booted(demand, replicas) == spare
 
 
+@pytest.mark.parametrize(
+    ("made", "demand", "fitting"),
+    [
+        (room(4, 3), Demand(devices=2), 3),
+        (room(4, 3, unbooted=2), Demand(devices=2), 7),
+        (room(0), Demand(devices=1), 0),
+        (room(1, unbooted=1), Demand(compute_milli=400), 2 + 4 * 2),
+        (room(1), Demand(compute_milli=400, memory_mib=BIG_MIB + 1), 0),
+        (PoolRoom(replace(pool("a"), free_milli=800, largest_compute_milli=200)), Demand(compute_milli=400), 0),
+    ],
+)
+def test_room_is_counted_on_nodes_that_could_be_booted_as_well(made: PoolRoom, demand: Demand, fitting: int) -> None:
+    assert made.fitting(demand) == fitting
+
+
 def test_what_was_taken_is_gone_and_the_fullest_node_is_used_up_first() -> None:
     left = room(4, 2)
     left.take(Demand(devices=2), 1)
