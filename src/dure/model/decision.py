@@ -137,7 +137,8 @@ class Reweigh(msgspec.Struct, frozen=True, tag_field="kind", tag="reweigh"):
 
 
 class Reclaim(msgspec.Struct, frozen=True, tag_field="kind", tag="reclaim"):
-    """A workload that runs on borrowed quota gives it back to `lender`, whose `claimant` waits for it."""
+    """A workload leaves so that `claimant`, of the tenant `lender`, gets what it waits for: quota that was lent, or
+    the place of a lower priority."""
 
     workload: str
     lender: str

@@ -25,7 +25,9 @@ from dure.place.batch import Batch, Choice, batch_of, dispute_of, wishes
 from dure.place.candidate import Candidate, Cycle
 from dure.place.crowd import queue_of
 from dure.place.option import Option
+from dure.place.preempt import with_preemption
 from dure.place.reclaim import reclaims
+from dure.place.settings import settings_of
 from dure.place.spot_rule import ruled
 
 WAITS_ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR)
@@ -42,6 +44,13 @@ class Offer(msgspec.Struct, frozen=True):
 
 def place(snapshot: Snapshot) -> tuple[Decision, ...]:
     """A Place or a Hold for every workload that waits, in the order in which they were let in; then who leaves."""
+    decisions = _decided(snapshot)
+    if not any(isinstance(one, Hold) for one in decisions) or not settings_of(snapshot.policy(Verb.PLACE)).preempt:
+        return decisions
+    return with_preemption(snapshot, decisions, _decided)
+
+
+def _decided(snapshot: Snapshot) -> tuple[Decision, ...]:
     waiting = tuple(record for record in snapshot.records if record.status.phase.waits)
     if not waiting:
         return ()

@@ -36,7 +36,8 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     to share it with.
 
     Goals of an owner: the `*_weight`s multiply the terms of the bill in the choice (never in the bill), nobody is
-    deferred beyond `longest_wait_h` after its submission (0: no such limit), `spot: false` keeps all off spot.
+    deferred beyond `longest_wait_h` after its submission (0: no such limit), `spot: false` keeps all off spot,
+    `preempt: false` lets nobody take the place of a lower priority.
     """
 
     method: str = "auto"
@@ -65,6 +66,7 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     reuse_weight: float = 1.0
     longest_wait_h: float = 0.0
     spot: bool = True
+    preempt: bool = True
 
     @property
     def weighted(self) -> bool:

@@ -1,0 +1,219 @@
+"""A higher priority takes the place of lower ones: the least costly set in one pool that makes the room.
+
+Called by `plan` after a cycle has decided, for those that it held for want of room. Nobody leaves in vain: the very
+same decision is made again on a copy of the snapshot in which they have left, and counts only if it starts the
+claimant there at once. While they leave, nobody of lower priority gets the room. Never taken: serving (but by
+serving), other tenants' workloads that were promised devices of their own, and whoever has the same priority.
+O(held x running), and one decision on a copy for each who takes a place. The agents' packer does the same for pods
+(`pack.clearing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from dure.model.cluster import VNodePool
+from dure.model.decision import Decision, Hold, Place, Reclaim
+from dure.model.demand import Demand
+from dure.model.reason import Reason, Verdict
+from dure.model.snapshot import Snapshot
+from dure.model.units import WHOLE_MILLI, Instant
+from dure.model.workload import Phase, WorkloadRecord, WorkloadType
+from dure.place.room import PoolRoom
+
+Decide = Callable[[Snapshot], Sequence[Decision]]
+
+_ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)
+_ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR, Reason.WAITING_FOR_SPOT)
+_HOLDING = (Phase.PLACED, Phase.STARTING, Phase.RUNNING)
+
+
+class _Plan(NamedTuple):
+    where: str
+    victims: tuple[WorkloadRecord, ...]
+    lost: float
+
+    @property
+    def cost(self) -> tuple[int, float, str]:
+        """First how important those are who leave, then the device-seconds of work that are lost."""
+        return max((one.spec.priority for one in self.victims), default=0), self.lost, self.where
+
+
+def with_preemption(snapshot: Snapshot, decisions: Sequence[Decision], decide: Decide) -> tuple[Decision, ...]:
+    """The same decisions, less what is kept for a higher priority, and a Reclaim for each who leaves for one."""
+    holding = [one for one in snapshot.records if one.status.placement is not None and one.status.phase in _HOLDING]
+    lowest = min((one.spec.priority for one in holding), default=0)
+    records = {one.name: one for one in snapshot.records}
+    claims = [
+        (records[one.workload], one.verdicts)
+        for one in decisions
+        if isinstance(one, Hold) and one.workload in records and records[one.workload].spec.priority > lowest
+    ]
+    if not claims:
+        return tuple(decisions)
+    found: list[Reclaim] = []
+    kept: dict[str, int] = {}
+    for record, verdicts in claims:
+        plan = _cheapest(record, verdicts, snapshot, holding, frozenset(kept), decide)
+        if plan is not None:
+            kept[plan.where] = record.spec.priority
+            found += [_reclaim(victim, record, plan.where) for victim in plan.victims]
+    return (*(_kept_for(one, kept, records) for one in decisions), *found)
+
+
+def _cheapest(
+    record: WorkloadRecord, verdicts: Sequence[Verdict], snapshot: Snapshot, holding: Sequence[WorkloadRecord],
+    taken: frozenset[str], decide: Decide,
+) -> _Plan | None:  # fmt: skip
+    """The least costly pool whose lower priorities make the room, tried out on a copy."""
+    if any(verdict.reason in _ON_PURPOSE for verdict in verdicts):
+        return None
+    short = {verdict.where for verdict in verdicts if verdict.reason in _ROOM} - taken
+    pools = [pool for pool in snapshot.pools if f"{pool.cluster}/{pool.name}" in short]
+    plans = [plan for pool in pools if (plan := _victims(record, pool, snapshot, holding)) is not None]
+    for plan in sorted(plans, key=lambda one: one.cost):
+        if _starts(record, plan, snapshot, holding, decide):
+            return plan
+    return None
+
+
+def _victims(
+    record: WorkloadRecord, pool: VNodePool, snapshot: Snapshot, holding: Sequence[WorkloadRecord]
+) -> _Plan | None:
+    """Whoever leaves already counts as room; the others by priority, then by work lost for each seat they free."""
+    class_name, where = pool.class_name, f"{pool.cluster}/{pool.name}"
+    if record.spec.speed_on(class_name) is None:
+        return None
+    there = [one for one in holding if _where(one) == where]
+    missing = record.spec.size_on(class_name) - PoolRoom(pool).fitting(record.spec.demand)
+    missing -= sum(_freed(one, record.spec.demand) for one in there if one.status.leaving_s is not None)
+    chosen: list[tuple[WorkloadRecord, int, float]] = []
+    walled = {tenant.name for tenant in snapshot.tenants if tenant.isolation.walls_devices}
+    lower = [one for one in there if _may_go(one, record, walled)]
+    worth = [(one, _freed(one, record.spec.demand), _lost(one, snapshot.now_s)) for one in lower]
+    for one, seats, lost in sorted(worth, key=lambda it: (it[0].spec.priority, it[2] / max(1, it[1]), it[0].name)):
+        if missing <= 0:
+            break
+        if seats > 0:
+            chosen.append((one, seats, lost))
+            missing -= seats
+    if missing > 0:
+        return None
+    # What a later, larger one made superfluous stays; the most important first.
+    for it in sorted(chosen, key=lambda it: (-it[0].spec.priority, -it[2], it[0].name)):
+        if missing + it[1] <= 0:
+            chosen.remove(it)
+            missing += it[1]
+    return _Plan(where, tuple(it[0] for it in chosen), sum(it[2] for it in chosen))
+
+
+def _starts(
+    record: WorkloadRecord, plan: _Plan, snapshot: Snapshot, holding: Sequence[WorkloadRecord], decide: Decide
+) -> bool:
+    """Whether it begins there now once they have left: quota, budgets and everything else asked again."""
+    leaving = [one for one in holding if _where(one) == plan.where and one.status.leaving_s is not None]
+    gone = (*plan.victims, *leaving)
+    pools = tuple(
+        _without(pool, gone, snapshot) if f"{pool.cluster}/{pool.name}" == plan.where else pool
+        for pool in snapshot.pools
+    )
+    usage = tuple(
+        replace(
+            used,
+            device_milli=_less(used.device_milli, [one for one in plan.victims if one.spec.tenant == used.tenant]),
+        )
+        for used in snapshot.usage
+    )
+    found = decide(replace(snapshot, records=(record,), pools=pools, usage=usage))
+    return any(
+        isinstance(one, Place) and f"{one.placement.cluster}/{one.placement.pool}" == plan.where for one in found
+    )
+
+
+def _without(pool: VNodePool, gone: Sequence[WorkloadRecord], snapshot: Snapshot) -> VNodePool:
+    """What is certain of the pool when they have left: each of their pods frees what it has, on one node."""
+    memory_mib = snapshot.catalogue.accelerator(pool.class_name).memory_mib
+    for one in gone:
+        home, demand = one.status.placement, one.spec.demand
+        assert home is not None
+        pods, whole = home.replicas, demand.whole
+        free = (*pool.free_whole, *((demand.devices,) * pods if whole else ()))
+        compute, bandwidth = (WHOLE_MILLI,) * 2 if whole else (demand.compute_milli, demand.bandwidth_milli)
+        pool = replace(
+            pool,
+            free_whole=tuple(sorted(free, reverse=True)),
+            free_milli=pool.free_milli + demand.device_milli * pods,
+            free_cpu_milli=pool.free_cpu_milli + demand.cpu_milli * pods,
+            free_host_memory_mib=pool.free_host_memory_mib + demand.host_memory_mib * pods,
+            largest_memory_mib=max(pool.largest_memory_mib, memory_mib if whole else demand.memory_mib),
+            largest_compute_milli=max(pool.largest_compute_milli, compute),
+            largest_bandwidth_milli=max(pool.largest_bandwidth_milli, bandwidth),
+            largest_cpu_milli=max(pool.largest_cpu_milli, demand.cpu_milli),
+            largest_host_memory_mib=max(pool.largest_host_memory_mib, demand.host_memory_mib),
+        )
+    return pool
+
+
+def _may_go(victim: WorkloadRecord, record: WorkloadRecord, walled: set[str]) -> bool:
+    spec, claimant = victim.spec, record.spec
+    if spec.priority >= claimant.priority or victim.status.leaving_s is not None:
+        return False
+    if spec.type is WorkloadType.SERVING and claimant.type is not WorkloadType.SERVING:
+        return False
+    return spec.tenant == claimant.tenant or spec.tenant not in walled
+
+
+def _freed(victim: WorkloadRecord, demand: Demand) -> int:
+    """Pods of `demand` that fit into what each of the victim's pods frees on its node."""
+    home, freed = victim.status.placement, victim.spec.demand
+    pods = home.replicas if home is not None else 0
+    if demand.whole:
+        return pods * (freed.devices // demand.devices)
+    if freed.whole:
+        return pods * freed.devices * (WHOLE_MILLI // max(1, demand.device_milli))
+    fits = demand.memory_mib <= freed.memory_mib and demand.device_milli <= freed.device_milli
+    return pods if fits else 0
+
+
+def _lost(victim: WorkloadRecord, now_s: Instant) -> float:
+    """Device-seconds of work that would be done again: since the last checkpoint, or since the start without them."""
+    home, status = victim.status.placement, victim.status
+    if home is None or status.started_s is None or victim.spec.type is WorkloadType.SERVING:
+        return 0.0
+    ran_s = max(0.0, now_s - status.started_s)
+    again_s = min(ran_s, victim.spec.checkpoint_s) if victim.spec.checkpoint_s > 0 else ran_s
+    return again_s * victim.spec.demand.device_milli / WHOLE_MILLI * home.replicas
+
+
+def _less(held: dict[str, int], leaving: Sequence[WorkloadRecord]) -> dict[str, int]:
+    left = dict(held)
+    for one in leaving:
+        home = one.status.placement
+        if home is not None and home.class_name in left:
+            left[home.class_name] -= one.spec.demand.device_milli * home.replicas
+    return left
+
+
+def _where(record: WorkloadRecord) -> str:
+    home = record.status.placement
+    return f"{home.cluster}/{home.pool}" if home is not None else ""
+
+
+def _kept_for(decision: Decision, kept: dict[str, int], records: dict[str, WorkloadRecord]) -> Decision:
+    """A lower priority does not slip into room that others leave for a higher one."""
+    if not isinstance(decision, Place):
+        return decision
+    where = f"{decision.placement.cluster}/{decision.placement.pool}"
+    if where not in kept or records[decision.workload].spec.priority >= kept[where]:
+        return decision
+    why = Verdict(where, Reason.PREEMPTED, detail="the place is kept for a higher priority")
+    return Hold(decision.workload, (why,))
+
+
+def _reclaim(victim: WorkloadRecord, claimant: WorkloadRecord, where: str) -> Reclaim:
+    # Read by the victim's owner, whom the other's workload does not concern; the decision itself names both.
+    detail = f"a workload of priority {claimant.spec.priority} takes the place, it has {victim.spec.priority}"
+    return Reclaim(victim.name, claimant.spec.tenant, claimant.name, Verdict(where, Reason.PREEMPTED, detail=detail))
