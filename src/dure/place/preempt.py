@@ -4,7 +4,7 @@ Called by `plan` after a cycle has decided, for those that it held for want of r
 same decision is made again on a copy of the snapshot in which they have left, and counts only if it starts the
 claimant there at once. While they leave, nobody of lower priority gets the room. Never taken: serving (but by
 serving), other tenants' workloads that were promised devices of their own, and whoever has the same priority.
-O(held x running), and one decision on a copy for each who takes a place. The agents' packer does the same for pods
+O(held x running), and at most `TRIES` decisions on copies in a cycle. The agents' packer does the same for pods
 (`pack.clearing`).
 """
 
@@ -28,6 +28,8 @@ Decide = Callable[[Snapshot], Sequence[Decision]]
 
 _ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)
 _ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR, Reason.WAITING_FOR_SPOT)
+# A decision on a copy costs as much as the one before it.
+TRIES = 4
 _HOLDING = (Phase.PLACED, Phase.STARTING, Phase.RUNNING)
 
 
@@ -45,7 +47,9 @@ class _Plan(NamedTuple):
 def with_preemption(snapshot: Snapshot, decisions: Sequence[Decision], decide: Decide) -> tuple[Decision, ...]:
     """The same decisions, less what is kept for a higher priority, and a Reclaim for each who leaves for one."""
     holding = [one for one in snapshot.records if one.status.placement is not None and one.status.phase in _HOLDING]
-    lowest = min((one.spec.priority for one in holding), default=0)
+    if not holding:
+        return tuple(decisions)
+    lowest = min(one.spec.priority for one in holding)
     records = {one.name: one for one in snapshot.records}
     claims = [
         (records[one.workload], one.verdicts)
@@ -56,28 +60,28 @@ def with_preemption(snapshot: Snapshot, decisions: Sequence[Decision], decide: D
         return tuple(decisions)
     found: list[Reclaim] = []
     kept: dict[str, int] = {}
+    tries = TRIES
     for record, verdicts in claims:
-        plan = _cheapest(record, verdicts, snapshot, holding, frozenset(kept), decide)
-        if plan is not None:
-            kept[plan.where] = record.spec.priority
-            found += [_reclaim(victim, record, plan.where) for victim in plan.victims]
+        for plan in _plans(record, verdicts, snapshot, holding, frozenset(kept))[:tries]:
+            tries -= 1
+            if _starts(record, plan, snapshot, holding, decide):
+                kept[plan.where] = record.spec.priority
+                found += [_reclaim(victim, record, plan.where) for victim in plan.victims]
+                break
     return (*(_kept_for(one, kept, records) for one in decisions), *found)
 
 
-def _cheapest(
+def _plans(
     record: WorkloadRecord, verdicts: Sequence[Verdict], snapshot: Snapshot, holding: Sequence[WorkloadRecord],
-    taken: frozenset[str], decide: Decide,
-) -> _Plan | None:  # fmt: skip
-    """The least costly pool whose lower priorities make the room, tried out on a copy."""
+    taken: frozenset[str],
+) -> list[_Plan]:  # fmt: skip
+    """Pools whose lower priorities would make the room, the least costly first."""
     if any(verdict.reason in _ON_PURPOSE for verdict in verdicts):
-        return None
+        return []
     short = {verdict.where for verdict in verdicts if verdict.reason in _ROOM} - taken
     pools = [pool for pool in snapshot.pools if f"{pool.cluster}/{pool.name}" in short]
     plans = [plan for pool in pools if (plan := _victims(record, pool, snapshot, holding)) is not None]
-    for plan in sorted(plans, key=lambda one: one.cost):
-        if _starts(record, plan, snapshot, holding, decide):
-            return plan
-    return None
+    return sorted(plans, key=lambda one: one.cost)
 
 
 def _victims(
@@ -89,6 +93,8 @@ def _victims(
         return None
     there = [one for one in holding if _where(one) == where]
     missing = record.spec.size_on(class_name) - PoolRoom(pool).fitting(record.spec.demand)
+    if missing <= 0:
+        return None
     missing -= sum(_freed(one, record.spec.demand) for one in there if one.status.leaving_s is not None)
     chosen: list[tuple[WorkloadRecord, int, float]] = []
     walled = {tenant.name for tenant in snapshot.tenants if tenant.isolation.walls_devices}
@@ -127,10 +133,11 @@ def _starts(
         )
         for used in snapshot.usage
     )
-    found = decide(replace(snapshot, records=(record,), pools=pools, usage=usage))
-    return any(
-        isinstance(one, Place) and f"{one.placement.cluster}/{one.placement.pool}" == plan.where for one in found
-    )
+    names = {one.name for one in plan.victims}
+    left = tuple(one for one in snapshot.records if one.name not in names)
+    found = decide(replace(snapshot, records=left, pools=pools, usage=usage))
+    mine = [one.placement for one in found if isinstance(one, Place) and one.workload == record.name]
+    return any(f"{home.cluster}/{home.pool}" == plan.where for home in mine)
 
 
 def _without(pool: VNodePool, gone: Sequence[WorkloadRecord], snapshot: Snapshot) -> VNodePool:
