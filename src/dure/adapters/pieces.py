@@ -1,0 +1,48 @@
+"""A piece of a tenant's request: where on a GPU it runs, and how long it took.
+
+Spoken between the device daemon, which decides, and the tenants' processes, which run (`adapters.onnx`,
+`adapters.torch`). On a CPU a piece runs with a number of threads and is timed by the host's clock; on a GPU it has a
+`Spot` and is timed by the device itself (`adapters.nvidia.streams`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+
+class Spot(NamedTuple):
+    """Groups `first` up to `first + parts` of a GPU, for a member of this rank in its squad (0 goes first)."""
+
+    first: int
+    parts: int
+    rank: int = 0
+
+
+Share = int | Spot
+"""What a piece may use: threads of a CPU, or a spot on a GPU."""
+
+
+def spot_of(share: Share) -> Spot:
+    """A mere number of parts is the first of them, which is how a model is measured alone."""
+    return share if isinstance(share, Spot) else Spot(0, share)
+
+
+def threads_of(share: Share) -> int:
+    return share.parts if isinstance(share, Spot) else share
+
+
+class Lap:
+    """Its time is known when the lap is over."""
+
+    ms: float = 0.0
+
+
+@contextmanager
+def host_lap() -> Iterator[Lap]:
+    lap = Lap()
+    began = time.perf_counter()
+    yield lap
+    lap.ms = (time.perf_counter() - began) * 1000.0
