@@ -62,7 +62,7 @@ def _prepare(folder: Path, promise: float) -> tuple[tuple[Any, ...], dict[str, A
     import onnx
 
     from dure.adapters.onnx.models import KINDS, sample_input, write_model
-    from dure.adapters.onnx.worker import Runner, whole_model
+    from dure.adapters.onnx.runner import Runner, whole_model
     from dure.share.promise import Promise
 
     tenants, inputs, expected = [], {}, {}
