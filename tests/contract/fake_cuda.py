@@ -82,9 +82,6 @@ class FakeCuda:
     def cuInit(self, flags: int) -> tuple[Any, ...]:
         return (OK,)
 
-    def cuGetErrorName(self, code: int) -> tuple[Any, ...]:
-        return (OK, CUresult(code).name.encode())
-
     def cuDeviceGetCount(self) -> tuple[Any, ...]:
         return (OK, 1)
 

@@ -1,4 +1,4 @@
-"""A piece of a tenant's request: where on a GPU it runs, and how long it took.
+"""A piece of a tenant's request: whether its inputs fit, where on a GPU it runs, and how long it took.
 
 Spoken between the device daemon, which decides, and the tenants' processes, which run (`adapters.onnx`,
 `adapters.torch`). On a CPU a piece runs with a number of threads and is timed by the host's clock; on a GPU it has a
@@ -8,9 +8,11 @@ Spoken between the device daemon, which decides, and the tenants' processes, whi
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 
 class Spot(NamedTuple):
@@ -32,6 +34,29 @@ def spot_of(share: Share) -> Spot:
 
 def threads_of(share: Share) -> int:
     return share.parts if isinstance(share, Spot) else share
+
+
+class Wanted(NamedTuple):
+    """An input of a model; a size of None may be any."""
+
+    name: str
+    dtype: str
+    sizes: tuple[int | None, ...]
+
+
+def misfit(wanted: Sequence[Wanted], inputs: Mapping[str, Any]) -> str:
+    """Which array is of another type, rank or size than the model takes; empty when all fit."""
+    for one in wanted:
+        array = np.asarray(inputs[one.name])
+        shape = array.shape
+        alike = len(shape) == len(one.sizes) and all(a in (None, b) for a, b in zip(one.sizes, shape, strict=True))
+        if not alike or one.dtype != str(array.dtype):
+            sizes = ["any" if size is None else size for size in one.sizes]
+            return (
+                f"inputs do not fit the model: {one.name} is {array.dtype} of {list(shape)}, "
+                f"it takes {one.dtype} of {sizes}"
+            )
+    return ""
 
 
 class Lap:

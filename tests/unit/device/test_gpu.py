@@ -21,7 +21,7 @@ from dure.adapters.onnx import gpu as onnx_gpu
 from dure.adapters.onnx.cut import Segment
 from dure.adapters.onnx.models import KINDS, sample_input, write_model
 from dure.adapters.onnx.runner import Runner, session_options, whole_model
-from dure.adapters.onnx.worker import Work
+from dure.adapters.onnx.worker import Work, reply
 from dure.adapters.pieces import Lap, Share, Spot, host_lap
 from dure.device import executor as executing
 from dure.device.config import DeviceConfig, TenantConfig, validated
@@ -80,6 +80,30 @@ def test_tensors_that_stay_on_the_device_between_segments_give_the_same_bits(
         assert answer[0] == "done"
     assert answer[4]["output"].tobytes() == expected.tobytes()
     assert runner._open == {}
+
+
+def test_inputs_of_another_shape_are_refused_on_a_device_too(models: dict[str, Path]) -> None:
+    given = sample_input(onnx.load(str(models["convolution"])))
+    runner = Runner(models["convolution"], 3, BoundOnCpu)
+    changes: list[Callable[[Any], Any]] = [lambda a: a[:, :2], lambda a: a[0], lambda a: a.astype(np.float64)]
+    for change in changes:
+        wrong = {name: change(value) for name, value in given.items()}
+        assert runner.answer(("run", 1, wrong, 0, 1, 1))[0] == "refused"
+    assert runner.answer(("run", 2, given, 0, len(runner.segments), 1))[0] == "done"
+
+
+def test_time_on_a_gpu_is_the_devices_and_a_lost_context_ends_the_process(models: dict[str, Path]) -> None:
+    driver = FakeCuda()
+    streams = CudaStreams(driver, look(driver, 0))
+
+    def answers(kind: str) -> Any:
+        return SimpleNamespace(names=["x"], answer=lambda message: (kind, 1, "illegal address", 4.5, None))
+
+    assert reply(answers("done"), streams, ("run", 1, {"x": 0}, 0, 1, 1))[-2:] == (0.0, 4.5)
+    assert reply(answers("failed"), streams, ("run", 1, None, 0, 1, 1))[0] == "failed"
+    driver.broken = True
+    with pytest.raises(SystemExit, match="lost: illegal address"):
+        reply(answers("failed"), streams, ("run", 1, None, 0, 1, 1))
 
 
 def test_tensors_that_nobody_wants_any_more_are_dropped(models: dict[str, Path]) -> None:

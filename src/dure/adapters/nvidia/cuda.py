@@ -113,8 +113,6 @@ def _sm_resource(driver: Any, device: Any) -> Any:
 
 
 def _translated(driver: Any, code: Any) -> DureError:
-    known, name = driver.cuGetErrorName(code)
-    text = name.decode() if known == driver.CUresult.CUDA_SUCCESS and name else f"code {int(code)}"
     r = driver.CUresult
     kinds: dict[Any, type[DureError]] = {
         r.CUDA_ERROR_NO_DEVICE: NotFound,
@@ -122,4 +120,4 @@ def _translated(driver: Any, code: Any) -> DureError:
         r.CUDA_ERROR_NOT_SUPPORTED: NotFound,
         r.CUDA_ERROR_OUT_OF_MEMORY: Temporary,
     }
-    return kinds.get(code, Permanent)(f"CUDA: {text}")
+    return kinds.get(code, Permanent)(f"CUDA: {code.name}")

@@ -97,7 +97,11 @@ def _without_waiting() -> Any:
 
 def _share_arena(gpu: Gpu, memory_mib: int) -> None:
     where = ort.OrtMemoryInfo("Cuda", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, gpu.index, ort.OrtMemType.DEFAULT)
-    ort.create_and_register_allocator_v2(PROVIDER, where, {}, arena_of(memory_mib))
+    try:
+        ort.create_and_register_allocator_v2(PROVIDER, where, {}, arena_of(memory_mib))
+    except RuntimeError as error:
+        # Also where the provider's libraries cannot be loaded, which this call is the first to need.
+        raise Permanent(f"onnxruntime cannot use the GPU: {error}", remedy=REMEDY) from error
 
 
 def _session(model: bytes, options: Mapping[str, str], *, shared: bool) -> Any:

@@ -16,7 +16,7 @@ import onnx
 import onnxruntime as ort
 
 from dure.adapters.onnx.cut import Segment, cut
-from dure.adapters.pieces import Lap, Share, host_lap, threads_of
+from dure.adapters.pieces import Lap, Share, Wanted, host_lap, misfit, threads_of
 
 MIB = 1024 * 1024
 SAME_AS_REQUESTED = 1
@@ -43,6 +43,8 @@ class Runner:
         self._model = onnx.load(str(path))
         self.segments = cut(self._model, pieces)
         self._place = (place or OnCpu)(self.segments)
+        weights = {w.name for w in self._model.graph.initializer}
+        self._wanted = [_wanted(value) for value in self._model.graph.input if value.name not in weights]
         self._results = [value.name for value in self._model.graph.output]
         self._spent = _spent(self.segments, self._results)
         self._open: dict[int, dict[str, Any]] = {}
@@ -50,13 +52,11 @@ class Runner:
     @property
     def names(self) -> list[str]:
         """What a request has to bring."""
-        weights = {w.name for w in self._model.graph.initializer}
-        return [value.name for value in self._model.graph.input if value.name not in weights]
+        return [one.name for one in self._wanted]
 
     def profile(self, share: Share) -> list[float]:
         """Milliseconds of each segment alone with this share: the least of three runs on zeros."""
-        wanted = set(self.names)
-        given = {value.name: _zeros(value) for value in self._model.graph.input if value.name in wanted}
+        given = {one.name: np.zeros([size or 1 for size in one.sizes], one.dtype) for one in self._wanted}
         times = []
         for _ in range(3):
             tensors: dict[str, Any] = dict(given)
@@ -67,6 +67,8 @@ class Runner:
         """Run what was asked; an error of the model is an answer, not the end of the worker."""
         _, request, inputs, first, last, share = message
         try:
+            if inputs is not None and (wrong := misfit(self._wanted, inputs)):
+                return ("refused", request, wrong)
             tensors = self._open.setdefault(request, {})
             tensors.update(inputs or {})
             with self._place.lap(share) as lap:
@@ -79,9 +81,6 @@ class Runner:
             return ("done", request, last, lap.ms, outputs)
         except Exception as error:
             self._open.pop(request, None)
-            # The runtime's word for a tensor of another shape or type than the model takes.
-            if first == 0 and type(error).__name__ == "InvalidArgument":
-                return ("refused", request, f"inputs do not fit the model: {error}")
             return ("failed", request, f"{type(error).__name__}: {error}")
 
     def run_one(self, tensors: dict[str, Any], index: int, share: Share) -> float:
@@ -170,6 +169,7 @@ def _spent(segments: Sequence[Segment], results: Sequence[str]) -> list[list[str
     return spent[::-1]
 
 
-def _zeros(value: onnx.ValueInfoProto) -> Any:
-    shape = [d.dim_value or 1 for d in value.type.tensor_type.shape.dim]
-    return np.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+def _wanted(value: onnx.ValueInfoProto) -> Wanted:
+    kind = value.type.tensor_type
+    sizes = tuple(d.dim_value or None for d in kind.shape.dim)
+    return Wanted(value.name, str(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)), sizes)

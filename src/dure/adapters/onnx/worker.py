@@ -68,20 +68,26 @@ def serve(pipe: Connection, work: Work) -> None:
             message = pipe.recv()
         except (EOFError, OSError):
             return
-        before_ms, ran_s = _kept_waiting_ms(), time.thread_time()
-        wrong = misfit(runner.names, message[2])
-        answer: tuple[Any, ...] = ("refused", message[1], wrong) if wrong else runner.answer(message)
-        if answer[0] == "done" and streams is None:
-            answer = (*answer, _kept_waiting_ms() - before_ms, (time.thread_time() - ran_s) * 1000.0)
-        elif answer[0] == "done":
-            # The device's own time; what the host did meanwhile is no part of it.
-            answer = (*answer, 0.0, answer[3])
-        elif answer[0] == "failed" and streams is not None and not streams.sound():
-            sys.exit(f"the GPU context is lost: {answer[2]}")
-        pipe.send(answer)
+        pipe.send(reply(runner, streams, message))
 
 
-def misfit(wanted: Sequence[str], inputs: Mapping[str, Any] | None) -> str | None:
+def reply(runner: Any, streams: Streams | None, message: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The answer to one message. Ends the process where a fault has taken its context on the GPU: the daemon hears of
+    it by the pipe and starts another one."""
+    before_ms, ran_s = _kept_waiting_ms(), time.thread_time()
+    wrong = misnamed(runner.names, message[2])
+    answer: tuple[Any, ...] = ("refused", message[1], wrong) if wrong else runner.answer(message)
+    if answer[0] == "failed" and streams is not None and not streams.sound():
+        sys.exit(f"the context on the GPU is lost: {answer[2]}")
+    if answer[0] != "done":
+        return answer
+    if streams is not None:
+        # The device's own time; what the host did meanwhile is no part of it.
+        return (*answer, 0.0, answer[3])
+    return (*answer, _kept_waiting_ms() - before_ms, (time.thread_time() - ran_s) * 1000.0)
+
+
+def misnamed(wanted: Sequence[str], inputs: Mapping[str, Any] | None) -> str | None:
     """What is wrong with the names of a request's inputs; they come with its first piece only."""
     if inputs is None:
         return None

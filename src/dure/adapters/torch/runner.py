@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import fx
 
-from dure.adapters.pieces import Lap, Share, host_lap, threads_of
+from dure.adapters.pieces import Lap, Share, Wanted, host_lap, misfit, threads_of
 
 
 class Place(Protocol):
@@ -57,6 +57,7 @@ class TorchRunner:
         self._program: Any = place.load(torch.export.load(str(path))).module()
         nodes = list(self._program.graph.nodes)
         self._given = [node for node in nodes if node.op == "placeholder"]
+        self._wanted = [_wanted(node) for node in self._given]
         self._result = next(node for node in nodes if node.op == "output")
         work = [node for node in nodes if node.op not in ("placeholder", "output")]
         count = max(1, min(pieces, len(work)))
@@ -85,8 +86,7 @@ class TorchRunner:
         _, request, inputs, first, last, share = message
         try:
             if inputs is not None:
-                wrong = self._misfit(inputs)
-                if wrong:
+                if wrong := misfit(self._wanted, inputs):
                     return ("refused", request, wrong)
                 self._open[request] = self._begin(inputs)
             under_way = self._open[request]
@@ -98,21 +98,6 @@ class TorchRunner:
         except Exception as error:
             self._open.pop(request, None)
             return ("failed", request, f"{type(error).__name__}: {error}")
-
-    def _misfit(self, inputs: dict[str, Any]) -> str:
-        """Which array has another type or rank, or another size where the program allows one only."""
-        for node in self._given:
-            wanted, found = node.meta["val"], np.asarray(inputs[node.target])
-            sizes = [size if isinstance(size, int) else None for size in wanted.shape]
-            kind = str(wanted.dtype).removeprefix("torch.")
-            fits = len(sizes) == found.ndim and all(a in (None, b) for a, b in zip(sizes, found.shape, strict=True))
-            if not fits or kind != str(found.dtype):
-                shape = [size or "any" for size in sizes]
-                return (
-                    f"inputs do not fit the model: {node.target} is {found.dtype} of {list(found.shape)}, "
-                    f"the program takes {kind} of {shape}"
-                )
-        return ""
 
     def _begin(self, inputs: dict[str, Any]) -> fx.Interpreter:
         under_way = fx.Interpreter(self._program, garbage_collect_values=False)
@@ -132,6 +117,12 @@ class TorchRunner:
         values = under_way.map_nodes_to_values(self._result.args[0], self._result)
         listed = values if isinstance(values, (tuple, list)) else (values,)
         return {f"output{i or ''}": value.cpu().numpy() for i, value in enumerate(listed)}
+
+
+def _wanted(node: fx.Node) -> Wanted:
+    value = node.meta["val"]
+    sizes = tuple(size if isinstance(size, int) else None for size in value.shape)
+    return Wanted(str(node.target), str(value.dtype).removeprefix("torch."), sizes)
 
 
 def _spent(nodes: list[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
