@@ -14,6 +14,8 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import NamedTuple
 
+import msgspec
+
 from dure.adapters.nvidia.cuda import ABOUT, Gpu, look, open_driver
 from dure.adapters.nvidia.mps import is_on
 from dure.adapters.onnx.worker import Work
@@ -58,15 +60,24 @@ def chosen(config: DeviceConfig, fetch: Fetch = fetch_gpu) -> Chosen:
             f"device '{config.device}' was asked for and cannot be used: {error.message}",
             remedy=f"{error.remedy} See docs/share.md for what a GPU needs, or give `device: cpu`.".strip(),
         ) from error
-    return Chosen(gpu, f"GPU {gpu.index}, {gpu.name}: {_divided(config, gpu)}")
+    usable = divided(config, gpu)
+    return Chosen(usable, f"GPU {gpu.index}, {gpu.name}: {_in_words(shape_of(config, usable), usable)}")
+
+
+def divided(config: DeviceConfig, gpu: Gpu) -> Gpu:
+    """The GPU with its groups only where every tenant can keep to them and others run meanwhile."""
+    if gpu.mps and all(_by_torch(tenant) for tenant in config.tenants):
+        return gpu
+    return msgspec.structs.replace(gpu, groups=0, group_sms=0)
 
 
 def shape_of(config: DeviceConfig, gpu: Gpu | None) -> Shape:
+    """How squads divide it; of a GPU as `divided` answered it."""
     if gpu is None:
         return Shape(config.cores or os.cpu_count() or 1, True, "threads")
     if not gpu.mps:
         return Shape(1, True, "GPUs")
-    if all(_has_green(tenant, gpu) for tenant in config.tenants):
+    if gpu.groups:
         return Shape(gpu.groups, True, f"groups of {gpu.group_sms} SMs")
     return Shape(ABOUT, False, "parts")
 
@@ -74,7 +85,7 @@ def shape_of(config: DeviceConfig, gpu: Gpu | None) -> Shape:
 def work_of(tenant: TenantConfig, parts: int, gpu: Gpu | None) -> Work:
     """What the tenant's process is told at its start."""
     standing = 0 if tenant.reserved > 0.0 else 2 if tenant.batch else 1
-    fixed = gpu is not None and tenant.limit > 0.0 and not _has_green(tenant, gpu)
+    fixed = gpu is not None and not gpu.groups and tenant.limit > 0.0
     return Work(
         tenant.model,
         tenant.segments,
@@ -85,10 +96,6 @@ def work_of(tenant: TenantConfig, parts: int, gpu: Gpu | None) -> Work:
         most=tenant.limit if fixed else None,
         batch=tenant.batch,
     )
-
-
-def _has_green(tenant: TenantConfig, gpu: Gpu) -> bool:
-    return gpu.groups > 0 and _by_torch(tenant)
 
 
 def _by_torch(tenant: TenantConfig) -> bool:
@@ -106,8 +113,7 @@ def _check_backend(tenant: TenantConfig) -> None:
         raise NotFound("this onnxruntime has no CUDA provider", remedy="Install onnxruntime-gpu in its place.")
 
 
-def _divided(config: DeviceConfig, gpu: Gpu) -> str:
-    shape = shape_of(config, gpu)
+def _in_words(shape: Shape, gpu: Gpu) -> str:
     if not gpu.mps:
         return "one tenant at a time, as MPS is off"
     return f"{shape.parts} {shape.unit} by green contexts" if shape.exclusive else "shared by priority under MPS"

@@ -26,7 +26,7 @@ from dure.adapters.pieces import Lap, Share, Spot, host_lap
 from dure.device import executor as executing
 from dure.device.config import DeviceConfig, TenantConfig, validated
 from dure.device.executor import Executor
-from dure.device.target import Chosen, Shape, chosen, shape_of, work_of
+from dure.device.target import Chosen, Shape, chosen, divided, shape_of, work_of
 from dure.model.errors import DureError, InvalidInput, NotAllowed, NotFound, Permanent
 from dure.share.promise import Promise
 from tests.contract.fake_cuda import FakeCuda
@@ -223,18 +223,23 @@ def test_the_number_of_the_gpu_is_taken_at_its_word(monkeypatch: pytest.MonkeyPa
         (Gpu(0, "g", 100, 132, 8, 16), ("a.pt2",), Shape(1, True, "GPUs")),
         (H100, ("a.pt2", "b.pt2"), Shape(8, True, "groups of 16 SMs")),
         (H100, ("a.pt2", "b.onnx"), Shape(8, False, "parts")),
+        (Gpu(0, "g", 100, 132, 8, 16), ("a.onnx",), Shape(1, True, "GPUs")),
         (Gpu(0, "g", 100, 132, mps=True), ("a.pt2",), Shape(8, False, "parts")),
     ],
 )
 def test_a_device_is_divided_as_far_as_its_tenants_can_be(
     gpu: Gpu | None, files: tuple[str, ...], expected: Shape
 ) -> None:
-    tenants = tuple(tenant(name, name) for name in files)
-    assert shape_of(DeviceConfig(tenants, cores=3), gpu) == expected
+    config = DeviceConfig(tuple(tenant(name, name) for name in files), cores=3)
+    usable = divided(config, gpu) if gpu is not None else None
+    assert shape_of(config, usable) == expected
+    # Whoever does not divide by groups must not be told of any: a spot of one part would be one group.
+    assert usable is None or usable.groups == (expected.parts if expected.unit.startswith("groups") else 0)
 
 
 def test_an_mps_percentage_is_for_those_without_green_contexts() -> None:
-    green, fixed = (work_of(tenant("a", file, limit=0.25), 8, H100) for file in ("a.pt2", "a.onnx"))
+    members = [tenant("a", file, limit=0.25) for file in ("a.pt2", "a.onnx")]
+    green, fixed = (work_of(one, 8, divided(DeviceConfig((one,)), H100)) for one in members)
     assert (green.most, fixed.most) == (None, 0.25)
     assert work_of(tenant("a", "a.onnx", limit=0.25), 2, None).most is None
     ranks = [
@@ -344,6 +349,10 @@ def test_without_mps_one_tenant_has_the_whole_gpu_at_a_time(monkeypatch: pytest.
     def alone(executor: Executor) -> None:
         assert len(executor._stage.running) == 1
 
-    gpu = Gpu(0, "g", 16_000, 132, 8, 16, mps=False)
-    sent = run_on(monkeypatch, gpu, *(tenant(name, f"{name}.pt2") for name in "ab"), check=alone)
+    tenants = [tenant(name, f"{name}.pt2") for name in "ab"]
+    gpu = divided(DeviceConfig(tuple(tenants)), Gpu(0, "g", 16_000, 132, 8, 16, mps=False))
+    sent = run_on(monkeypatch, gpu, *tenants, check=alone)
     assert {(spot.first, spot.parts) for _, spot in sent} == {(0, 1)}
+    driver = FakeCuda()
+    stream = driver.stream(CudaStreams(driver, gpu).handle(Spot(0, 1)))
+    assert stream.sms is None, "all of them"
