@@ -48,15 +48,18 @@ def misfit(wanted: Sequence[Wanted], inputs: Mapping[str, Any]) -> str:
     """Which array is of another type, rank or size than the model takes; empty when all fit."""
     for one in wanted:
         array = np.asarray(inputs[one.name])
-        shape = array.shape
-        alike = len(shape) == len(one.sizes) and all(a in (None, b) for a, b in zip(one.sizes, shape, strict=True))
-        if not alike or one.dtype != str(array.dtype):
-            sizes = ["any" if size is None else size for size in one.sizes]
-            return (
-                f"inputs do not fit the model: {one.name} is {array.dtype} of {list(shape)}, "
-                f"it takes {one.dtype} of {sizes}"
-            )
+        if array.dtype == one.dtype and (array.shape == one.sizes or _allowed(one.sizes, array.shape)):
+            continue
+        sizes = ["any" if size is None else size for size in one.sizes]
+        return (
+            f"inputs do not fit the model: {one.name} is {array.dtype} of {list(array.shape)}, "
+            f"it takes {one.dtype} of {sizes}"
+        )
     return ""
+
+
+def _allowed(sizes: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
+    return len(sizes) == len(shape) and all(a in (None, b) for a, b in zip(sizes, shape, strict=True))
 
 
 class Lap:
