@@ -20,8 +20,8 @@ from dure.device.config import TenantConfig
 from dure.device.cores import stay_on
 from dure.device.ears import Ears
 
-START_MS = 60_000.0
-"""Loading a model may take this long."""
+START_MS = 300_000.0
+"""Loading a model may take this long: PyTorch alone takes a minute on a machine with ten times its load."""
 
 
 class Lost(msgspec.Struct, frozen=True):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ from dure.adapters.onnx.cut import Segment
 from dure.adapters.onnx.models import KINDS, sample_input, write_model
 from dure.adapters.onnx.runner import Runner, session_options, whole_model
 from dure.adapters.onnx.worker import Work, reply
-from dure.adapters.pieces import Lap, Share, Spot, host_lap
+from dure.adapters.pieces import HostLap, Lap, Share, Spot
 from dure.device import executor as executing
 from dure.device.config import DeviceConfig, TenantConfig, validated
 from dure.device.executor import Executor
@@ -55,10 +55,8 @@ class BoundOnCpu:
             for one in segments
         ]
 
-    @contextmanager
-    def lap(self, share: Share) -> Iterator[Lap]:
-        with host_lap() as lap:
-            yield lap
+    def lap(self, share: Share) -> AbstractContextManager[Lap]:
+        return HostLap()
 
     def run(self, tensors: dict[str, Any], index: int, share: Share) -> None:
         onnx_gpu.run_bound(self._sessions[index], self._segments[index], tensors, "cpu", 0)

@@ -22,7 +22,7 @@ from dure.model.errors import InvalidInput, Permanent
 from dure.share.promise import Promise
 from tests.contract.fake_cuda import FakeCuda
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'dure[torch]'")
 
 

@@ -16,7 +16,7 @@ import onnx
 import onnxruntime as ort
 
 from dure.adapters.onnx.cut import Segment, cut
-from dure.adapters.pieces import Lap, Share, Wanted, host_lap, misfit, threads_of
+from dure.adapters.pieces import HostLap, Lap, Share, Wanted, misfit, threads_of
 
 MIB = 1024 * 1024
 SAME_AS_REQUESTED = 1
@@ -111,7 +111,7 @@ class OnCpu:
             ort.create_and_register_allocator(where, arena_of(0))
 
     def lap(self, share: Share) -> AbstractContextManager[Lap]:
-        return host_lap()
+        return HostLap()
 
     def run(self, tensors: dict[str, Any], index: int, share: Share) -> None:
         segment = self._segments[index]
