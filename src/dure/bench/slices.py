@@ -224,7 +224,7 @@ def _obey(pipe: Any, model: Path, socket: Path, processors: set[int]) -> None:
     import onnx
 
     from dure.adapters.onnx.models import sample_input
-    from dure.adapters.onnx.worker import Runner
+    from dure.adapters.onnx.runner import Runner
     from dure.device.slice_client import SliceClient
 
     given = sample_input(onnx.load(str(model)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from dure.cli import hardware
 from dure.files.params import FiniteRange
@@ -32,19 +33,27 @@ def command() -> None:
     "--socket", type=click.Path(path_type=Path), help="Unix socket to answer on.  [DURE_DEVICE or state folder]"
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="HTTP port on loopback; 0 takes a free one.")
-def run(path: Path | None, demo: bool, socket: Path | None, port: int) -> None:
+@click.option(
+    "--device", help="Run on cpu, cuda, cuda:N, or auto: a GPU if one can be used.  [the file's `device`, or auto]"
+)
+def run(path: Path | None, demo: bool, socket: Path | None, port: int, device: str | None) -> None:
     """Run the daemon until it is stopped.
+
+    On a GPU tenants run side by side only under MPS (nvidia-cuda-mps-control -d), PyTorch programs on SMs of their
+    own; without it they take turns by segments.
 
     \b
     Example:
       dure device run --demo
+      dure device run -f device.yaml --device cuda:0
     """
     _check_runtime()
     from dure.adapters.redact import guard_logs
     from dure.cli.share import default_socket
-    from dure.device.config import read_config
+    from dure.device.config import read_config, validated
     from dure.device.executor import Executor
     from dure.device.server import Door
+    from dure.device.target import chosen
     from dure.device.words import spoken_in
     from dure.model.errors import InvalidInput
 
@@ -58,8 +67,12 @@ def run(path: Path | None, demo: bool, socket: Path | None, port: int) -> None:
         signal.signal(number, lambda *_: stop.set())
     with tempfile.TemporaryDirectory(prefix="dure-device-") as folder:
         config = read_config(path) if path is not None else _demo_config(Path(folder))
-        executor = Executor(config, spoken=spoken_in(where.with_suffix(".feedback.json")))
+        if device is not None:
+            config = validated(msgspec.structs.replace(config, device=device), path)
+        gpu, what = chosen(config)
+        executor = Executor(config, spoken=spoken_in(where.with_suffix(".feedback.json")), gpu=gpu)
         door = Door(executor, where, port)
+        click.echo(f"Running on {what}", err=True)
         click.echo(f"Device {config.name} answers at {door.address} and on {where}")
         clients = [threading.Thread(target=_keep_busy, args=(executor, t, stop), daemon=True) for t in config.tenants]
         for client in clients if demo else ():

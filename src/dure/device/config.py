@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from dure.share.policies import ENTRY_POINTS, POLICIES, Rank
 from dure.share.promise import Promise
 
 AUTO = "auto"
-"""Not a policy: let the goals choose one."""
+"""Not a policy: let the goals choose one. Not a device: a GPU where there is one."""
+CPU = "cpu"
+CUDA = re.compile(r"cuda(?::(\d{1,3}))?")
 
 
 class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,8 +51,10 @@ class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str = "device-0"
     policy: str = AUTO
     goals: Goals = DEFAULT
+    device: str = AUTO
+    """`cpu`, `cuda` or `cuda:N`, or `auto`: a GPU where there is one that can be used."""
     cores: int = 0
-    """Threads to share out; 0 means all of this machine."""
+    """Threads to share out on a CPU; 0 means all of this machine."""
     memory_mib: int = 0
     """Memory for all tenants together; 0 means that it is not counted."""
     admission: bool = True
@@ -70,6 +75,14 @@ def known_policies() -> dict[str, Rank]:
     return found
 
 
+def gpu_index(device: str) -> int:
+    """The number of the GPU that is asked for by name."""
+    found = CUDA.fullmatch(device)
+    if found is None:
+        raise InvalidInput(f"no device '{device[:40]}'", remedy=f"Known: {AUTO}, {CPU}, cuda, cuda:0, cuda:1, ...")
+    return int(found[1] or 0)
+
+
 def read_config(path: Path) -> DeviceConfig:
     """The checked configuration; `InvalidInput` says what and where."""
     return validated(read_as(path, DeviceConfig, "a device file", "See docs/share.md for the device file."), path)
@@ -81,6 +94,8 @@ def validated(config: DeviceConfig, path: Path | None = None) -> DeviceConfig:
     names = [tenant.name for tenant in config.tenants]
     if len(set(names)) != len(names) or not names:
         raise InvalidInput("every tenant needs a name of its own, and there must be one", where=where)
+    if config.device not in (AUTO, CPU):
+        gpu_index(config.device)
     policies = known_policies()
     check(config.goals, list(policies))
     if config.policy != AUTO and config.policy not in policies:

@@ -68,6 +68,10 @@ class Entry:
         scaling = self._scaling.get(name)
         return scaling(share) / scaling(1.0) if isinstance(scaling, Scaling) and scaling(1.0) > 0.0 else 1.0
 
+    def fills(self, name: str, parts: int) -> float:
+        """The part of the device that its work can fill, by how much longer it takes with one part than with all."""
+        return min(1.0, self.stretch(name, 1.0 / parts) / parts)
+
     @property
     def refused(self) -> dict[str, str]:
         return {name: verdict.message for name, verdict in self.verdicts.items() if not verdict.admitted}

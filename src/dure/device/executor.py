@@ -8,7 +8,6 @@ other than squads exists for comparison: `threads` starts everything at once, `t
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from collections import deque
@@ -18,6 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from dure.adapters.nvidia.cuda import Gpu
+from dure.adapters.pieces import Share
 from dure.device.config import DeviceConfig, TenantConfig, known_policies
 from dure.device.ears import Ears
 from dure.device.entry import Entry, Scaling, turned_away
@@ -29,6 +30,7 @@ from dure.device.queues import Queues
 from dure.device.record import Record, Span, SquadRun
 from dure.device.request import Request, Running
 from dure.device.stage import Stage
+from dure.device.target import shape_of, work_of
 from dure.device.tuning import Spoken, Tuner
 from dure.model.errors import Conflict, DureError, InvalidInput, Temporary
 from dure.share.interference import App
@@ -47,18 +49,17 @@ Mode = Literal["squads", "threads", "turns"]
 class Executor:
     """Runs tenants' requests until `close`. Safe to call from many threads."""
 
-    unit = "threads"
-    exclusive = True
-
     def __init__(
         self,
         config: DeviceConfig,
         mode: Mode = "squads",
         spoken: Spoken | None = None,
         processors: frozenset[int] = frozenset(),
+        gpu: Gpu | None = None,
     ) -> None:
         self.config = config
-        self.cores = config.cores or os.cpu_count() or 1
+        self.gpu = gpu
+        self.cores, self.exclusive, self.unit = shape_of(config, gpu)
         self.record = Record()
         self.overhead_ms = 0.0
         self.dispatched = 0
@@ -77,8 +78,8 @@ class Executor:
         self._ears = Ears()
         self._post = Post()
         self._idle = Idle(self.record)
-        self._lanes = {t.name: Lane(t, self.cores, self._ears, processors) for t in config.tenants}
-        self._stage = Stage(self.cores, self._lanes, self._pace, self.now_ms)
+        self._lanes = {t.name: self._lane(t) for t in config.tenants}
+        self._stage = Stage(self.cores, self._lanes, self._pace, self.now_ms, stops=gpu is None)
         self._loading = {t.name: self.now_ms() for t in config.tenants}
         self._orders: deque[Callable[[], None]] = deque()
         self._awaited: dict[str, Future[None]] = {}
@@ -135,9 +136,9 @@ class Executor:
         lane = self._lanes.get(tenant)
         return lane.starts if lane is not None else 0
 
-    def need(self, _tenant: str) -> float:
-        """The part of the device that one tenant fills: squads count on one thread each."""
-        return 1.0 / self.cores
+    def need(self, tenant: str) -> float:
+        """The part of the device that one tenant fills: squads count on one thread each, on a GPU as measured."""
+        return 1.0 / self.cores if self.gpu is None else self._entry.fills(tenant, self.cores)
 
     def process_id(self, tenant: str) -> int:
         """The tenant's process, for tools that watch it."""
@@ -194,10 +195,13 @@ class Executor:
         self._awaited[tenant.name] = told
         self._entry.come(tenant)
         self._pace.come(tenant, self.now_ms())
-        self._lanes[tenant.name] = Lane(tenant, self.cores, self._ears, self._processors)
+        self._lanes[tenant.name] = self._lane(tenant)
         self._loading[tenant.name] = self.now_ms()
         self._change((*self.config.tenants, tenant))
         self._queues.come(tenant.name)
+
+    def _lane(self, tenant: TenantConfig) -> Lane:
+        return Lane(tenant, work_of(tenant, self.cores, self.gpu), self._ears, self._processors)
 
     def _let_go(self, name: str, done: Future[None]) -> None:
         if name in self._lanes:
@@ -311,12 +315,17 @@ class Executor:
     def _send(self, member: Member, fellows: tuple[tuple[str, float], ...]) -> None:
         request = self._queues.head(member.tenant)
         last = request.next + member.segments
+        share: Share = member.parts
+        spot = None
+        if self.gpu is not None:
+            share = spot = self._stage.spot(member)
+            member = msgspec.structs.replace(member, parts=spot.parts)
         known = {name for name, _ in fellows}
         others = ((n, r.member.parts / self.cores) for n, r in self._stage.running.items() if n not in known)
         neighbours = (*fellows, *others)
-        run = Running(member, self._squads, self.now_ms(), request.next, neighbours)
+        run = Running(member, self._squads, self.now_ms(), request.next, neighbours, spot)
         self._stage.begin(member.tenant, run)
-        message = ("run", request.number, request.inputs, request.next, last, member.parts)
+        message = ("run", request.number, request.inputs, request.next, last, share)
         request.inputs = None
         lost = self._lanes[member.tenant].send(message)
         if lost is not None:

@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from dure.adapters.onnx.worker import serve
+from dure.adapters.onnx.worker import Work, serve
 from dure.device.config import TenantConfig
 from dure.device.cores import stay_on
 from dure.device.ears import Ears
 
-START_MS = 60_000.0
-"""Loading a model may take this long."""
+START_MS = 300_000.0
+"""Loading a model may take this long: PyTorch alone takes a minute on a machine with ten times its load."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -34,13 +34,13 @@ class Lane:
     """`segments_ms` is empty until the process has loaded its model."""
 
     def __init__(
-        self, config: TenantConfig, cores: int, ears: Ears, processors: frozenset[int] = frozenset()
+        self, config: TenantConfig, work: Work, ears: Ears, processors: frozenset[int] = frozenset()
     ) -> None:
         self.config = config
         self.segments_ms: list[float] = []
         self.starts = 0
         self.retired = False
-        self._cores = cores
+        self._work = work
         self._ears = ears
         self._processors = processors
         self._spawn = multiprocessing.get_context("spawn")
@@ -103,12 +103,7 @@ class Lane:
 
     def _start(self) -> None:
         self._pipe, theirs = self._spawn.Pipe()
-        c = self.config
-        self._process = self._spawn.Process(
-            target=_serve,
-            args=(theirs, c.model, c.segments, self._cores, c.memory_mib, self._processors),
-            daemon=True,
-        )
+        self._process = self._spawn.Process(target=_serve, args=(theirs, self._work, self._processors), daemon=True)
         # Ctrl-C goes to the whole terminal group; the daemon alone decides when its tenants end.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -116,11 +111,11 @@ class Lane:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
-        self._ears.follow(c.name, self._pipe)
+        self._ears.follow(self.config.name, self._pipe)
         self.starts += 1
 
 
-def _serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int, processors: frozenset[int]) -> None:
+def _serve(pipe: Connection, work: Work, processors: frozenset[int]) -> None:
     """The main function of the process, on the device's own processors if it has any."""
     stay_on(processors)
-    serve(pipe, path, pieces, cores, memory_mib)
+    serve(pipe, work)

@@ -33,7 +33,7 @@ class Post:
 
     def holds(self, letter: Letter, left: int) -> bool:
         """Whether to send it later; `left` is what its tenant still has inside. If not, it goes out now."""
-        others = any(letter.at_ms - at < HELD_MS for name, at in self._away.items() if name != letter.tenant)
+        others = any(letter.at_ms < at + HELD_MS for name, at in self._away.items() if name != letter.tenant)
         if left > 0 and others:
             self._held.append(letter)
             return True
@@ -43,9 +43,9 @@ class Post:
 
     def due(self, now_ms: float, inside: Container[str]) -> list[Letter]:
         """What should go out now; `inside` are those who have come back and whose work was handed out."""
-        self._away = {n: at for n, at in self._away.items() if now_ms - at < HELD_MS and n not in inside}
+        self._away = {n: at for n, at in self._away.items() if now_ms < at + HELD_MS and n not in inside}
         found = []
-        while self._held and (not self._away or now_ms - self._held[0].at_ms >= HELD_MS):
+        while self._held and (not self._away or now_ms >= self._held[0].at_ms + HELD_MS):
             found.append(self._held.popleft())
         return found
 

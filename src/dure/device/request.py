@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from dure.adapters.pieces import Spot
 from dure.model.errors import DureError, Temporary
 from dure.share.squad import Member
 
@@ -28,16 +29,24 @@ class Request:
 
 
 class Running:
-    """What a busy lane is doing. `since_ms` is when it was last let run or stopped, `paused_ms` all of its stops."""
+    """What a busy lane is doing. `since_ms` is when it was last let run or stopped, `paused_ms` all of its stops;
+    `spot` where it runs, on a GPU."""
 
     def __init__(
-        self, member: Member, squad: int, start_ms: float, first: int, neighbours: tuple[tuple[str, float], ...]
+        self,
+        member: Member,
+        squad: int,
+        start_ms: float,
+        first: int,
+        neighbours: tuple[tuple[str, float], ...],
+        spot: Spot | None = None,
     ) -> None:
         self.member = member
         self.squad = squad
         self.start_ms = start_ms
         self.first = first
         self.neighbours = neighbours
+        self.spot = spot
         self.since_ms = start_ms
         self.paused_ms = 0.0
 

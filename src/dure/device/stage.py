@@ -1,22 +1,27 @@
 """Who runs on a device now and who was stopped in mid-piece for another. State of the executor's thread.
 
 Whom to stop is decided before a squad is formed, but the processor is taken away only when the others' work is on its
-way (`hold`): until then it would idle.
+way (`hold`): until then it would idle. On a GPU nobody is stopped: kernels that were sent run to their end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from dure.adapters.pieces import Spot
 from dure.device.lane import Lane
 from dure.device.pace import Pace
 from dure.device.request import Running
+from dure.share.room import fit
+from dure.share.squad import Member
 
 
 class Stage:
     """`stopped` counts how often somebody was stopped."""
 
-    def __init__(self, cores: int, lanes: Mapping[str, Lane], pace: Pace, now_ms: Callable[[], float]) -> None:
+    def __init__(
+        self, cores: int, lanes: Mapping[str, Lane], pace: Pace, now_ms: Callable[[], float], *, stops: bool = True
+    ) -> None:
         self.running: dict[str, Running] = {}
         self.paused: dict[str, Running] = {}
         self.stopped = 0
@@ -25,6 +30,7 @@ class Stage:
         self._lanes = lanes
         self._pace = pace
         self._now_ms = now_ms
+        self._stops = stops
 
     def free(self) -> int:
         """Threads that nobody holds."""
@@ -32,11 +38,17 @@ class Stage:
 
     def make_room(self, waiting: Mapping[str, int], inside: Mapping[str, int]) -> None:
         """Stop whoever is at work on a backlog while somebody with less inside, and time left, waits for a thread."""
-        while self.free() <= 0:
+        while self._stops and self.free() <= 0:
             name = self._pace.yields(waiting, {n: inside[n] for n in self.running})
             if name is None:
                 return
             self._yield(name)
+
+    def spot(self, member: Member) -> Spot:
+        """Its place on a GPU beside those who run: maybe smaller than its part, if what is free is scattered."""
+        held = [range(at.first, at.first + at.parts) for run in self.running.values() if (at := run.spot)]
+        found = fit(held, member.parts, self._cores)
+        return Spot(found.start, len(found), member.rank)
 
     def begin(self, name: str, run: Running) -> None:
         self._pace.begin(name)

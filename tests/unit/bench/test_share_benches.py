@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dure.bench import share as share_bench
+from dure.bench.device import SIZES
 from dure.bench.device import summarise as device_summary
 from dure.bench.interference import command as interference
 from dure.cli.root import run
@@ -132,3 +133,25 @@ def test_device_ratios_are_squads_over_the_others() -> None:
     assert found["idle_while_runnable_pct"] == 10.0
     assert found["requests_per_s_vs_turns"] == 4.0
     assert found["outputs_equal"] is True
+    assert found["tenants"] == []
+
+
+def test_each_model_has_its_own_figures_under_each_way_of_running() -> None:
+    size = {name: load.fills for name, load in SIZES["large"].items()}
+    assert sum(size.values()) == 1, "one model is never idle, the others have pauses"
+    rows = [
+        dict.fromkeys(("mean_ms", "p99_ms", "p99_over_promise", "requests_per_s", "late"), 1.0)
+        | {"policy": policy, "idle_while_runnable": 0.0, "scheduler_us_per_segment": 1.0, "outputs_equal": True}
+        | {"a late": late, "a p99_over_promise": 2.0, "a requests_per_s": 30.0}
+        for policy in ("squads", "threads", "turns")
+        for late in (0.1, 0.2, 0.6)
+    ]
+    found = device_summary(rows)["tenants"]
+    assert [one["policy"] for one in found] == ["squads", "threads", "turns"]
+    assert found[0] == {
+        "tenant": "a",
+        "policy": "squads",
+        "late": 0.2,
+        "p99_over_promise": 2.0,
+        "requests_per_s": 30.0,
+    }

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 from dure.adapters.onnx.cut import cut
 from dure.adapters.onnx.models import KINDS, sample_input, write_model
-from dure.adapters.onnx.worker import Runner, whole_model
+from dure.adapters.onnx.runner import Runner, whole_model
 from dure.device.config import DeviceConfig, TenantConfig, read_config, validated
 from dure.device.entry import Scaling
 from dure.device.executor import Executor

@@ -15,7 +15,7 @@ import onnx
 import pytest
 
 from dure.adapters.onnx.models import sample_input, write_model
-from dure.adapters.onnx.worker import whole_model
+from dure.adapters.onnx.runner import whole_model
 from dure.device.config import DeviceConfig, TenantConfig
 from dure.device.cores import own, shared_out
 from dure.device.executor import Executor
@@ -24,11 +24,12 @@ from dure.device.pace import KEPT, Pace
 PATIENCE_S = 120.0
 HOLDER = """
 import sys
+from dure.adapters.onnx.worker import Work
 from dure.device.config import TenantConfig
 from dure.device.ears import Ears
 from dure.device.lane import Lane
 if __name__ == "__main__":
-    lane = Lane(TenantConfig("a", sys.argv[1]), 1, Ears())
+    lane = Lane(TenantConfig("a", sys.argv[1]), Work(sys.argv[1], 8), Ears())
     assert lane.receive()[0] == "ready"
     lane.pause()
     print(lane.process_id, flush=True)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dure.adapters.onnx.models import sample_input, write_model
-from dure.adapters.onnx.worker import whole_model
+from dure.adapters.onnx.runner import whole_model
 from dure.device.plugin.node import Accelerator, NodeConfig
 from dure.device.slice_client import SliceClient
 from dure.device.slices import Slices

@@ -79,9 +79,9 @@ KINDS: dict[str, Callable[..., onnx.ModelProto]] = {
 }
 
 
-def write_model(kind: str, path: Path, seed: int = 0) -> Path:
-    """Write one of the `KINDS` to `path`."""
-    onnx.save(KINDS[kind](seed), str(path))
+def write_model(kind: str, path: Path, seed: int = 0, **shape: int) -> Path:
+    """Write one of the `KINDS` to `path`, in its usual shape or another one."""
+    onnx.save(KINDS[kind](seed, **shape), str(path))
     return path
 
 

@@ -9,36 +9,57 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import resource
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnx
-import onnxruntime as ort
+import msgspec
 
-from dure.adapters.onnx.cut import Segment, cut
+from dure.adapters.nvidia.cuda import Gpu, open_driver
+from dure.adapters.nvidia.mps import client_environment
+from dure.adapters.nvidia.streams import CudaStreams, Streams
+from dure.adapters.onnx.cut import Segment
+from dure.adapters.onnx.runner import OnCpu, Place, Runner
 
 _SCHEDULED = Path("/proc/thread-self/schedstat")
+_MAPPED = Path("/proc/self/statm")
 _PR_SET_PDEATHSIG = 1
 RUNTIME_MIB = 2048
-"""Address space of the interpreter and the runtime themselves, before any tensor."""
+"""Address space that the runtime takes while it works, before any tensor: threads and their arenas."""
 
 
-def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int) -> None:
-    """Load the model, say ("ready", times, time with one thread), then answer every ("run", request, inputs, first,
-    last, threads); what is done is told with the time that other programs took meanwhile and what this thread ran."""
+class Work(msgspec.Struct, frozen=True):
+    """What a tenant's process is for. `parts` are threads, or groups of SMs of `gpu`."""
+
+    path: str
+    pieces: int
+    parts: int = 1
+    memory_mib: int = 0
+    gpu: Gpu | None = None
+    rank: int = 0
+    """Its standing among the tenants of a GPU, where squads cannot say it anew for every piece."""
+    most: float | None = None
+    """The most of the SMs it may use, where that is said once and for all; None where green contexts say it."""
+    batch: bool = False
+
+
+def serve(pipe: Connection, work: Work) -> None:
+    """Load the model, say ("ready", times, time with one part), then answer every ("run", request, inputs, first,
+    last, share); what is done is told with the time that other programs took meanwhile and what was used at least."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent()
-    _limit(memory_mib)
     try:
-        runner = runner_of(Path(path), pieces)
-        alone = runner.profile(cores)
-        pipe.send(("ready", alone, sum(runner.profile(1)) if cores > 1 else sum(alone)))
+        _prepare(work)
+        runner, streams = loaded(work)
+        alone = runner.profile(work.parts)
+        pipe.send(("ready", alone, sum(runner.profile(1)) if work.parts > 1 else sum(alone)))
     except Exception as error:
         pipe.send(("broken", f"{type(error).__name__}: {error}"))
         return
@@ -47,15 +68,26 @@ def serve(pipe: Connection, path: str, pieces: int, cores: int, memory_mib: int)
             message = pipe.recv()
         except (EOFError, OSError):
             return
-        before_ms, ran_s = _kept_waiting_ms(), time.thread_time()
-        wrong = misfit(runner.names, message[2])
-        answer = ("refused", message[1], wrong) if wrong else runner.answer(message)
-        if answer[0] == "done":
-            answer = (*answer, _kept_waiting_ms() - before_ms, (time.thread_time() - ran_s) * 1000.0)
-        pipe.send(answer)
+        pipe.send(reply(runner, streams, message))
 
 
-def misfit(wanted: Sequence[str], inputs: Mapping[str, Any] | None) -> str | None:
+def reply(runner: Any, streams: Streams | None, message: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The answer to one message. Ends the process where a fault has taken its context on the GPU: the daemon hears of
+    it by the pipe and starts another one."""
+    before_ms, ran_s = _kept_waiting_ms(), time.thread_time()
+    wrong = misnamed(runner.names, message[2])
+    answer: tuple[Any, ...] = ("refused", message[1], wrong) if wrong else runner.answer(message)
+    if answer[0] == "failed" and streams is not None and not streams.sound():
+        sys.exit(f"the context on the GPU is lost: {answer[2]}")
+    if answer[0] != "done":
+        return answer
+    if streams is not None:
+        # The device's own time; what the host did meanwhile is no part of it.
+        return (*answer, 0.0, answer[3])
+    return (*answer, _kept_waiting_ms() - before_ms, (time.thread_time() - ran_s) * 1000.0)
+
+
+def misnamed(wanted: Sequence[str], inputs: Mapping[str, Any] | None) -> str | None:
     """What is wrong with the names of a request's inputs; they come with its first piece only."""
     if inputs is None:
         return None
@@ -65,6 +97,45 @@ def misfit(wanted: Sequence[str], inputs: Mapping[str, Any] | None) -> str | Non
         return None
     found = [f"{word} {', '.join(names)}" for word, names in (("missing", missing), ("unknown", unknown)) if names]
     return f"inputs do not fit the model: {'; '.join(found)}; it takes {', '.join(wanted)}"
+
+
+def loaded(work: Work) -> tuple[Any, Streams | None]:
+    """The backend that reads this file, PyTorch for an exported program (`.pt2`), else ONNX Runtime; and on a GPU
+    the streams it runs on."""
+    path = Path(work.path)
+    streams = CudaStreams(open_driver(), work.gpu) if work.gpu is not None else None
+    if path.suffix == ".pt2":
+        return _torch_runner(path, work, streams), streams
+    return Runner(path, work.pieces, lambda segments: _place(segments, work, streams)), streams
+
+
+def _place(segments: Sequence[Segment], work: Work, streams: Streams | None) -> Place:
+    if streams is None:
+        return OnCpu(segments, limited=work.memory_mib > 0)
+    from dure.adapters.onnx.gpu import OnCuda
+
+    return OnCuda(segments, streams, rank=work.rank, memory_mib=work.memory_mib)
+
+
+def _torch_runner(path: Path, work: Work, streams: Streams | None) -> Any:
+    from dure.adapters.torch.runner import OnCpu, TorchRunner
+
+    if streams is None:
+        return TorchRunner(path, work.pieces, OnCpu())
+    from dure.adapters.torch.gpu import OnCuda
+
+    return TorchRunner(path, work.pieces, OnCuda(streams, memory_mib=work.memory_mib))
+
+
+def _prepare(work: Work) -> None:
+    """Limits that hold before a model is loaded and before a GPU is first used. On a GPU the address space says
+    nothing: the driver maps all memory of host and devices into it."""
+    if work.gpu is None:
+        _limit(work)
+    elif work.gpu.mps:
+        client_environment(
+            os.environ, device=work.gpu.index, share=work.most, memory_mib=work.memory_mib, batch=work.batch
+        )
 
 
 def _end_with_parent() -> None:
@@ -81,111 +152,12 @@ def _kept_waiting_ms() -> float:
         return 0.0
 
 
-def runner_of(path: Path, pieces: int) -> Any:
-    """The backend that reads this file: PyTorch for an exported program (`.pt2`), else ONNX Runtime."""
-    if path.suffix == ".pt2":
-        from dure.adapters.torch.runner import TorchRunner
-
-        return TorchRunner(path, pieces)
-    return Runner(path, pieces)
-
-
-class Runner:
-    """Sessions of one model's segments, one set for each number of threads, made when first needed."""
-
-    def __init__(self, path: Path, pieces: int) -> None:
-        self._model = onnx.load(str(path))
-        self._segments = cut(self._model, pieces)
-        self._sessions: dict[int, list[Any]] = {}
-        self._open: dict[int, dict[str, Any]] = {}
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        return self._segments
-
-    @property
-    def names(self) -> list[str]:
-        """What a request has to bring."""
-        weights = {w.name for w in self._model.graph.initializer}
-        return [value.name for value in self._model.graph.input if value.name not in weights]
-
-    def sessions(self, threads: int) -> list[Any]:
-        if threads not in self._sessions:
-            self._sessions[threads] = [_session(segment.model, threads) for segment in self._segments]
-        return self._sessions[threads]
-
-    def profile(self, threads: int) -> list[float]:
-        """Milliseconds of each segment alone with so many threads: the least of three runs on zeros."""
-        wanted = set(self.names)
-        given = {value.name: _zeros(value) for value in self._model.graph.input if value.name in wanted}
-        times = []
-        for _ in range(3):
-            tensors: dict[str, Any] = dict(given)
-            times.append([self.run_one(tensors, index, threads) for index in range(len(self._segments))])
-        return [min(column) for column in zip(*times, strict=True)]
-
-    def answer(self, message: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Run what was asked; an error of the model is an answer, not the end of the worker."""
-        _, request, inputs, first, last, threads = message
-        try:
-            tensors = self._open.setdefault(request, {})
-            tensors.update(inputs or {})
-            started = time.perf_counter()
-            for index in range(first, last):
-                self.run_one(tensors, index, threads)
-            spent = (time.perf_counter() - started) * 1000.0
-            if last < len(self._segments):
-                return ("done", request, last, spent, None)
-            outputs = {o.name: tensors[o.name] for o in self._model.graph.output}
-            del self._open[request]
-            return ("done", request, last, spent, outputs)
-        except Exception as error:
-            self._open.pop(request, None)
-            # The runtime's word for a tensor of another shape or type than the model takes.
-            if first == 0 and type(error).__name__ == "InvalidArgument":
-                return ("refused", request, f"inputs do not fit the model: {error}")
-            return ("failed", request, f"{type(error).__name__}: {error}")
-
-    def run_one(self, tensors: dict[str, Any], index: int, threads: int) -> float:
-        """Run one segment on the tensors so far; its results join them. Answers its time in ms."""
-        segment = self._segments[index]
-        started = time.perf_counter()
-        results = self.sessions(threads)[index].run(list(segment.gives), {n: tensors[n] for n in segment.takes})
-        spent = (time.perf_counter() - started) * 1000.0
-        tensors.update(zip(segment.gives, results, strict=True))
-        return spent
-
-
-def whole_model(path: Path, inputs: dict[str, Any], threads: int = 1) -> dict[str, Any]:
-    """The model's outputs in one piece: what segmented runs must equal."""
-    session = _session(path.read_bytes(), threads)
-    names = [o.name for o in session.get_outputs()]
-    return dict(zip(names, session.run(names, inputs), strict=True))
-
-
-def _session(model: bytes, threads: int) -> Any:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    # Fusions across a cut would change the last bits of a result, so none are made at all.
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return ort.InferenceSession(model, options, providers=_providers())
-
-
-def _providers() -> list[str]:
-    """CUDA where the runtime has it, else the CPU."""
-    wanted = ("CUDAExecutionProvider", "CPUExecutionProvider")
-    return [name for name in wanted if name in ort.get_available_providers()]
-
-
-def _zeros(value: onnx.ValueInfoProto) -> Any:
-    shape = [d.dim_value or 1 for d in value.type.tensor_type.shape.dim]
-    return np.zeros(shape, onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
-
-
-def _limit(memory_mib: int) -> None:
-    if memory_mib > 0:
-        size = (RUNTIME_MIB + memory_mib) * 1024 * 1024
-        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+def _limit(work: Work) -> None:
+    """Beyond what the runtime has mapped by itself, which is gigabytes where PyTorch brings CUDA's libraries."""
+    if work.memory_mib <= 0:
+        return
+    if Path(work.path).suffix == ".pt2":
+        import_module("dure.adapters.torch.runner")
+    mapped = int(_MAPPED.read_text().split()[0]) * resource.getpagesize()
+    size = mapped + (RUNTIME_MIB + work.memory_mib) * 1024 * 1024
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
