@@ -21,7 +21,7 @@ from dure.place.solver import Ascent
 
 # USD per tonne of CO2. The first is money alone.
 WEIGHTS = (0, 150, 300, 600, 1200, 2500, 5000, 10000, 40000)
-STEPS = Ascent(steps=200)
+STEPS = Ascent(steps=2000, momentum=0.9, patience=100)
 GRAMS_PER_T = 1e6
 
 
