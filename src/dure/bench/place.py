@@ -27,9 +27,11 @@ from dure.files.params import FiniteRange
 from dure.place.settings import PlaceSettings
 from dure.place.solver import Method
 
-# The carbon prices that draw our front, and how often the gap around "lowest price + 1 %" is halved after that.
+# The carbon prices that draw our front. After that the gap around "lowest price + 1 %" is halved, at most so often,
+# until a plan pays all but so small a part of what it may.
 CARBON_USD_PER_T = (0, 100, 400, 1600, 6400, 25600)
-HALVINGS = 5
+HALVINGS = 9
+UNSPENT = 0.002
 
 
 class Cells(msgspec.Struct, frozen=True):
@@ -115,10 +117,12 @@ def front(at: Callable[[int], float], limit: float) -> None:
     if within is None:
         return
     beyond = min((usd for usd, money in paid.items() if usd > within and money > limit), default=None)
-    for _ in range(HALVINGS if beyond is not None else 0):
-        assert beyond is not None
+    while beyond is not None and len(paid) < len(CARBON_USD_PER_T) + HALVINGS and beyond - within > 1:
+        if paid[within] >= (1 - UNSPENT) * limit:
+            break
         middle = (within + beyond) // 2
-        if at(middle) <= limit:
+        paid[middle] = at(middle)
+        if paid[middle] <= limit:
             within = middle
         else:
             beyond = middle

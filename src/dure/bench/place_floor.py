@@ -21,7 +21,9 @@ from dure.place.solver import Ascent
 
 # USD per tonne of CO2. The first is money alone.
 WEIGHTS = (0, 150, 300, 600, 1200, 2500, 5000, 10000, 40000)
-STEPS = Ascent(steps=200)
+STEPS = Ascent(steps=2000, momentum=0.9, patience=100)
+# Of money alone, which plans are held against: where bursts fill the fleet, prices rise for long.
+MONEY = Ascent(steps=6000, momentum=0.97, patience=300)
 GRAMS_PER_T = 1e6
 
 
@@ -45,7 +47,7 @@ def in_time(work: Jobs, fleet: Fleet, plan: Outcome) -> InTime:
     served = Jobs(work.arrival[kept], work.length[kept], work.width[kept], work.latest[kept])
     money = outcome(served, fleet, plan.region[kept], plan.start[kept]).money
     slack = np.maximum(0, served.latest - served.arrival)
-    return InTime(money, _bound(served, slack, fleet, fleet.price, money))
+    return InTime(money, _bound(served, slack, fleet, fleet.price, money, MONEY))
 
 
 def bounds(work: Jobs, fleet: Fleet, known: Sequence[Outcome]) -> list[Bound]:
@@ -55,15 +57,16 @@ def bounds(work: Jobs, fleet: Fleet, known: Sequence[Outcome]) -> list[Bound]:
     for usd_per_t in WEIGHTS:
         weight = usd_per_t / GRAMS_PER_T
         upper = min(one.money + weight * one.grams for one in known)
-        found.append(Bound(usd_per_t, _bound(work, slack, fleet, fleet.price + weight * fleet.grams, upper)))
+        price, ascent = fleet.price + weight * fleet.grams, STEPS if usd_per_t else MONEY
+        found.append(Bound(usd_per_t, _bound(work, slack, fleet, price, upper, ascent)))
     return found
 
 
-def _bound(work: Jobs, slack: Longs, fleet: Fleet, price: Floats, upper: float) -> float:
+def _bound(work: Jobs, slack: Longs, fleet: Fleet, price: Floats, upper: float, ascent: Ascent) -> float:
     capacity = np.full((*price.shape, 1), fleet.devices, np.int32)
     hold = (20.0 * float(price.max()) * work.width * work.length).astype(np.float64)
     inst = assembled(work.arrival, work.length, work.width, slack, running_sum(price), capacity, hold)
-    return congestion_prices(inst, upper, STEPS).bound
+    return congestion_prices(inst, upper, ascent).bound
 
 
 def least_grams(found: Sequence[Bound], money: float) -> float:

@@ -1,8 +1,8 @@
 """Ours in `bench place`: every cycle plans all who wait and all who have just come together, as the plane does.
 
 The same `agreed` decides, under the default policy's charge on waiting. One who waits keeps the start he means to
-take until a later cycle finds a better one; one for whom no start in time is left runs as early as any region has
-room, as under the lowest price.
+take until a later cycle finds a better one. One for whom no start in time is left stays behind all who can still be
+in time (`place_late`) and is asked again in every cycle until it runs.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import msgspec
 import numpy as np
 
 from dure.bench.demand import assembled, running_sum
-from dure.bench.replay import SLOTS_PER_HOUR, Fleet, Jobs, Outcome, earliest_all, outcome
+from dure.bench.place_late import fill
+from dure.bench.replay import SLOTS_PER_HOUR, Fleet, Jobs, Outcome, outcome
 from dure.place.agree import agreed
-from dure.place.instance import Floats, Instance, Longs, alone
+from dure.place.instance import Bools, Floats, Instance, Longs, alone
 from dure.place.settings import PlaceSettings
 
 HOLD_FACTOR = 20.0
@@ -43,8 +44,7 @@ class _Planner:
         waiting: list[int] = []
         looked_h = -1
         for slot, come, until in zip(slots.tolist(), first, [*first[1:], len(self.jobs.arrival)], strict=True):
-            # One that is late already holds its place and is not asked again.
-            asleep = np.array([j for j in waiting if self.jobs.latest[j] >= self.start[j] > slot], np.int64)
+            asleep = np.array([j for j in waiting if self.start[j] > slot], np.int64)
             come_now = np.arange(come, until)
             waiting = [*asleep, *come_now]
             if slot // SLOTS_PER_HOUR != looked_h or not self._wishes(slot, come_now, asleep):
@@ -74,25 +74,27 @@ class _Planner:
             booked.append(j)
         return True
 
-    def _plan(self, slot: int, moving: Longs) -> None:
-        """Plan `moving` anew; the order in which they came is the order in which they are let in."""
-        for j in moving:
-            if self.start[j] >= 0:
-                self._book(j, -1)
+    def _plan(self, slot: int, waiting: Longs) -> None:
+        """Plan all anew. Who holds a start in time is let in first, then the others as they came."""
+        for j in waiting[self.start[waiting] >= 0]:
+            self._book(j, -1)
+        hopeless = self.jobs.latest[waiting] < slot
+        moving = waiting[~hopeless]
+        moving = moving[np.argsort(~self._in_time(moving), kind="stable")]
         inst, meant = self._instance(slot, moving)
         solver = self.settings.solver(inst.jobs, inst.options)
         found = agreed(inst, np.arange(inst.jobs), solver, self.seed, meant)
-        late = []
-        for j, option in zip(moving, found, strict=True):
-            if option < 0:
-                late.append(j)
-                continue
-            self.region[j], self.start[j] = inst.option[option, 0], inst.option[option, 2] + slot
+        placed, option = moving[found >= 0], inst.option[found[found >= 0]]
+        self.region[placed], self.start[placed] = option[:, 0], option[:, 2] + slot
+        for j in placed:
             self._book(j, 1)
-        for j in late:
-            earliest = earliest_all(self.free, slot, int(self.jobs.length[j]), int(self.jobs.width[j]))
-            self.region[j], self.start[j] = int(np.argmin(earliest)), int(earliest.min())
-            self._book(j, 1)
+        late = np.concatenate((waiting[hopeless], moving[found < 0]))
+        self.region[late], self.start[late] = fill(
+            self.free, self.running, slot, self.jobs, late, self.settings.late_hour_factor
+        )
+
+    def _in_time(self, asked: Longs) -> Bools:
+        return np.asarray((self.start[asked] >= 0) & (self.start[asked] <= self.jobs.latest[asked]))
 
     def _book(self, j: int, sign: int) -> None:
         self.free[self.region[j], self.start[j] : self.start[j] + self.jobs.length[j]] -= sign * self.jobs.width[j]
@@ -109,7 +111,7 @@ class _Planner:
         )
         charged = made.cost + self._charge(made, self._ahead(self.money, slot, last))
         at = made.first[:-1] + self.region[moving] * (slack + 1) + self.start[moving] - slot
-        meant = np.where(self.start[moving] >= 0, at, -1)
+        meant = np.where(self._in_time(moving), at, -1)
         return msgspec.structs.replace(made, cost=charged), meant
 
     def _ahead(self, running: Floats, slot: int, last: int) -> Floats:

@@ -87,11 +87,11 @@ def outcome(jobs: Jobs, fleet: Fleet, region: Longs, start: Longs) -> Outcome:
 
 
 @njit(cache=True)
-def _earliest(free, region, slot, length, width):  # type: ignore[no-untyped-def]
+def first_room(free, region, slot, length, width):  # type: ignore[no-untyped-def]
     """First slot from which `width` devices stay free for `length` slots."""
     start = slot
     at = slot
-    while at < start + length:
+    while at < start + length and at < free.shape[1]:
         if free[region, at] < width:
             start = at + 1
         at += 1
@@ -102,7 +102,7 @@ def _earliest(free, region, slot, length, width):  # type: ignore[no-untyped-def
 def earliest_all(free, slot, length, width):  # type: ignore[no-untyped-def]
     found = np.empty(free.shape[0], np.int64)
     for region in range(free.shape[0]):
-        found[region] = _earliest(free, region, slot, length, width)
+        found[region] = first_room(free, region, slot, length, width)
     return found
 
 
@@ -110,12 +110,12 @@ def earliest_all(free, slot, length, width):  # type: ignore[no-untyped-def]
 def _cheapest(free, running, slot, latest, length, width):  # type: ignore[no-untyped-def]
     best, at_region, at_start = np.inf, -1, -1
     for region in range(free.shape[0]):
-        start = _earliest(free, region, slot, length, width)
+        start = first_room(free, region, slot, length, width)
         while start <= latest:
             cost = running[region, start + length] - running[region, start]
             if cost < best - 1e-12:
                 best, at_region, at_start = cost, region, start
-            start = _earliest(free, region, start + 1, length, width)
+            start = first_room(free, region, start + 1, length, width)
     return at_region, at_start
 
 
@@ -125,7 +125,7 @@ def _shifted(free, running, arrival, length, width, latest):  # type: ignore[no-
     for j in range(len(arrival)):
         region[j], start[j] = _cheapest(free, running, arrival[j], latest[j], length[j], width[j])
         if region[j] < 0:
-            region[j], start[j] = 0, _earliest(free, 0, arrival[j], length[j], width[j])
+            region[j], start[j] = 0, first_room(free, 0, arrival[j], length[j], width[j])
         for at in range(start[j], start[j] + length[j]):
             free[region[j], at] -= width[j]
     return region, start

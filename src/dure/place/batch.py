@@ -19,7 +19,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, WHOLE_MILLI, Milli, Seconds
 from dure.model.workload import WorkloadRecord
 from dure.place.bill import drain_of
-from dure.place.candidate import Candidate, Cycle, device_need
+from dure.place.candidate import Candidate, Cycle, device_need, past_help
 from dure.place.fairness import Claim, fair_order, lendable
 from dure.place.instance import NONE, Bools, Floats, Instance, Ints, instance
 
@@ -60,7 +60,7 @@ def batch_of(
     """The workloads sorted, and their candidates."""
     records = tuple(sorted(waiting, key=lambda one: (one.status.submitted_s, one.name, one.uid)))
     candidates = tuple(tuple(cycle.candidates(record)) for record in records)
-    claims = [_claim(index, record) for index, record in enumerate(records)]
+    claims = [_claim(index, record, past_help(record, cycle.snapshot.now_s)) for index, record in enumerate(records)]
     order = fair_order(claims, cycle.tenants, cycle.usage, _class_totals(cycle.snapshot))
     return Batch(records, candidates, tuple(order), behind)
 
@@ -303,11 +303,11 @@ class _Build:
         return budget.money_micros is not None or budget.carbon_g is not None
 
 
-def _claim(index: int, record: WorkloadRecord) -> Claim:
+def _claim(index: int, record: WorkloadRecord, late: bool) -> Claim:
     spec = record.spec
     return Claim(
         index, record.name, spec.tenant, spec.priority, record.status.submitted_s, spec.classes[0].name,
-        spec.demand.device_milli * spec.size,
+        spec.demand.device_milli * spec.size, late,
     )  # fmt: skip
 
 

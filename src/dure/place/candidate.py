@@ -239,6 +239,16 @@ def may_wait(record: WorkloadRecord) -> bool:
     return spec.deferrable and spec.deadline_s is not None and spec.type is not WorkloadType.SERVING
 
 
+def past_help(record: WorkloadRecord, now_s: Instant) -> bool:
+    """Whether its deadline is lost even if it started now, by its estimate, on the fastest class it accepts."""
+    spec = record.spec
+    if spec.deadline_s is None or spec.type is WorkloadType.SERVING:
+        return False
+    fastest = max(one.speed for one in spec.classes) * max((step.speed for step in spec.speedups), default=1.0)
+    left_s = max(0.0, spec.duration_s - record.status.done_s) / fastest
+    return now_s + left_s > record.status.submitted_s + spec.deadline_s
+
+
 def governed(record: WorkloadRecord, settings: PlaceSettings) -> bool:
     """Whether `spot_rule` speaks of it: it can be late, a loss costs it little, and it may leave spot in time."""
     spec = record.spec

@@ -11,9 +11,9 @@ from __future__ import annotations
 import msgspec
 
 from dure.model.demand import on_class
-from dure.model.units import WHOLE_MILLI, Milli
+from dure.model.units import WHOLE_MILLI, Instant, Milli
 from dure.model.workload import WorkloadRecord
-from dure.place.candidate import Cycle, may_wait
+from dure.place.candidate import Cycle, may_wait, past_help
 
 # So few are quickly decided as they are.
 CROWD = 200
@@ -46,7 +46,7 @@ def queue_of(cycle: Cycle, waiting: _Records) -> Queue:
         return Queue(waiting)
     kin: dict[tuple[object, ...], list[WorkloadRecord]] = {}
     for record in waiting:
-        kin.setdefault(_kin(record), []).append(record)
+        kin.setdefault(_kin(record, cycle.snapshot.now_s), []).append(record)
     looked: list[WorkloadRecord] = []
     tails: list[_Records] = []
     for alike in kin.values():
@@ -58,14 +58,14 @@ def queue_of(cycle: Cycle, waiting: _Records) -> Queue:
     return Queue(tuple(looked), tuple(tails))
 
 
-def _kin(record: WorkloadRecord) -> tuple[object, ...]:
+def _kin(record: WorkloadRecord, now_s: Instant) -> tuple[object, ...]:
     """Equal for those whom the same room suits, whoever of them comes first. How long they take does not matter
     where they can only start now."""
     spec = record.spec
     when = (spec.duration_s, spec.deadline_s, record.status.done_s) if may_wait(record) else ()
     return (
         spec.tenant, spec.priority, spec.type, spec.classes, spec.demand, spec.size, spec.regions, spec.share,
-        spec.model, spec.dataset, spec.dataset_mib, spec.slo, when,
+        spec.model, spec.dataset, spec.dataset_mib, spec.slo, when, past_help(record, now_s),
     )  # fmt: skip
 
 

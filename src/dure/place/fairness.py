@@ -1,5 +1,7 @@
 """Who comes first when not all fit: priority, then own quota before borrowed, then weighted dominant share.
 
+Of one tenant's equals those who can still keep their deadline come before those who cannot, then the earlier ones.
+
 Dominant-resource fairness by progressive filling (Ghodsi et al., NSDI'11): the tenant whose largest share of any
 class, divided by its weight, is smallest goes next. Called by `batch`; O(n log n) in the waiting workloads.
 """
@@ -16,7 +18,8 @@ from dure.model.units import WHOLE_MILLI, Instant, Milli
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """One waiting workload as fairness sees it; `index` is its place in the caller's list."""
+    """One waiting workload as fairness sees it; `index` is its place in the caller's list, `late` one whose deadline
+    is lost whatever is done."""
 
     index: int
     name: str
@@ -25,6 +28,7 @@ class Claim(msgspec.Struct, frozen=True):
     submitted_s: Instant
     class_name: str
     milli: Milli
+    late: bool = False
 
 
 def fair_order(
@@ -36,7 +40,7 @@ def fair_order(
     """Indices of the claims in the order in which they may choose."""
     held = {name: dict(one.device_milli) for name, one in usage.items()}
     queues: dict[str, list[Claim]] = {}
-    for claim in sorted(claims, key=lambda one: (-one.priority, one.submitted_s, one.name)):
+    for claim in sorted(claims, key=lambda one: (-one.priority, one.late, one.submitted_s, one.name)):
         queues.setdefault(claim.tenant, []).append(claim)
     heap = [(_rank(queue[0], tenants, held, total_milli), name) for name, queue in queues.items()]
     heapq.heapify(heap)

@@ -149,6 +149,21 @@ def test_the_front_is_asked_for_more_closely_around_the_limit() -> None:
     assert min(abs(usd - 1000) for usd in near) < 50
 
 
+def test_where_money_rises_steeply_the_front_is_followed_until_next_to_nothing_is_left_to_spend() -> None:
+    """All of what the carbon price does to the money it does between 1,700 and 2,300 USD/t."""
+    found: list[float] = []
+
+    def paid(usd_per_t: int) -> float:
+        found.append(100.0 + min(max(0.0, usd_per_t - 1700.0), 600.0) / 10)
+        return found[-1]
+
+    place.front(paid, limit=130.0)
+    assert max(money for money in found if money <= 130.0) > 129.0
+    asked = len(found)
+    place.front(paid, limit=100.1)
+    assert len(found) - asked == len(place.CARBON_USD_PER_T), "who has spent it all looks no further"
+
+
 def test_a_plan_that_is_late_somewhere_is_held_against_the_floor_of_those_it_serves_in_time() -> None:
     jobs = Jobs(np.zeros(3, np.int64), np.full(3, 2), np.ones(3, np.int64), np.array([0, 0, 4]))
     price = np.array([[1.0] * 20, [3.0] * 20])

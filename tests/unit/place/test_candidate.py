@@ -7,13 +7,15 @@ from msgspec.structs import replace
 
 from dure.model.accelerator import ShareMode
 from dure.model.bill import Bill
+from dure.model.decision import Place
 from dure.model.demand import Demand
 from dure.model.policy import Policy, Verb
 from dure.model.reason import Reason, Verdict
 from dure.model.tariff import Capacity
 from dure.model.tenant import Budget, Tenant
-from dure.model.workload import AcceptedClass, Phase, Placement, WorkloadRecord, WorkloadType
-from dure.place.candidate import Candidate, Cycle, _longest_h, device_need, expected_end, resources
+from dure.model.workload import AcceptedClass, Phase, Placement, SpeedUp, WorkloadRecord, WorkloadType
+from dure.place import place
+from dure.place.candidate import Candidate, Cycle, _longest_h, device_need, expected_end, past_help, resources
 from dure.place.settings import PlaceSettings
 from tests.fixtures.small_world import GIB, fraction, training
 from tests.unit.place.worlds import NOW_S, pool, record, snapshot, tariff
@@ -206,3 +208,33 @@ def test_what_ends_beyond_the_horizon_or_runs_elsewhere_gives_nothing_back() -> 
     cycle = Cycle(snapshot((record(training("waits")), gone, running("old", 1.0))), ())
     assert cycle.given_back()[0, -1, 0] == 2000, "who has nothing to give back does not hide the next one"
     assert cycle.given_back() is cycle.given_back()
+
+
+def test_a_deadline_is_lost_when_even_the_fastest_way_to_run_now_ends_after_it() -> None:
+    job = record(training("w", duration_s=4 * HOUR_S), deadline_s=4 * HOUR_S)
+    assert not past_help(job, NOW_S)
+    assert past_help(job, NOW_S + 1)
+    quick = record(job.spec, classes=(AcceptedClass("big"), AcceptedClass("huge", 2.0)))
+    assert not past_help(quick, NOW_S + 2 * HOUR_S)
+    assert past_help(quick, NOW_S + 2 * HOUR_S + 1)
+    elastic = record(job.spec, speedups=(SpeedUp(1, 1.0), SpeedUp(4, 4.0)))
+    assert not past_help(elastic, NOW_S + 3 * HOUR_S)
+    halfway = replace(job, status=replace(job.status, done_s=2 * HOUR_S))
+    assert not past_help(halfway, NOW_S + 2 * HOUR_S)
+
+
+def test_who_has_no_deadline_or_serves_has_none_to_lose() -> None:
+    assert not past_help(record(training("w", duration_s=HOUR_S)), NOW_S + 99 * HOUR_S)
+    serving = record(training("w", duration_s=HOUR_S), deadline_s=1.0, type=WorkloadType.SERVING)
+    assert not past_help(serving, NOW_S + 99 * HOUR_S)
+
+
+def test_the_last_room_goes_to_the_one_who_can_still_be_in_time() -> None:
+    """Both of one tenant, the older one late by now; before its deadline was lost it would have come first."""
+    old = record(training("old", duration_s=HOUR_S), submitted_s=NOW_S - HOUR_S, deferrable=False)
+    young = record(training("young", duration_s=HOUR_S), deadline_s=2 * HOUR_S, deferrable=False)
+    pools = (replace(pool("a"), free_whole=(1,), free_milli=1000),)
+    for deadline_h, first in ((1.5, "young"), (3.0, "old")):
+        late = replace(old, spec=replace(old.spec, deadline_s=deadline_h * HOUR_S))
+        decisions = place(snapshot((late, young), pools=pools))
+        assert [one.workload for one in decisions if isinstance(one, Place)] == [first]

@@ -67,6 +67,19 @@ def test_of_a_crowd_as_many_of_each_kind_are_looked_at_as_there_is_room_for() ->
     assert [len(tail) for tail in found.tails] == [CROWD - free, 90 - free // 4]
 
 
+def test_in_a_crowd_too_those_who_can_be_in_time_come_before_those_who_cannot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost = [job(number, deadline_s=HOUR_S, deferrable=False) for number in range(CROWD)]
+    able = [job(number, deadline_s=9 * HOUR_S, deferrable=False) for number in range(CROWD, 2 * CROWD)]
+    world = snapshot((*lost, *able), pools=(pool("a", nodes=3), pool("b", nodes=2)))
+    decisions = place(world)
+    assert placed(decisions) == [one.name for one in able[:20]]
+    whole = with_everybody_looked_at(world, monkeypatch)
+    assert placed(decisions) == placed(whole)
+    assert codes(decisions) == codes(whole)
+
+
 def test_the_first_of_a_crowd_get_the_room_and_all_others_hear_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = [job(number) for number in range(CROWD + 100)]
     random.Random(3).shuffle(waiting)

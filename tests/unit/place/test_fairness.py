@@ -10,8 +10,10 @@ from dure.place.fairness import Claim, dominant_share, fair_order, lendable
 TOTAL = {"h100": 10_000, "t4": 4_000}
 
 
-def claim(index: int, tenant: str, *, priority: int = 0, submitted_s: float = 0.0, milli: int = 1000) -> Claim:
-    return Claim(index, f"w{index}", tenant, priority, submitted_s, "h100", milli)
+def claim(
+    index: int, tenant: str, *, priority: int = 0, submitted_s: float = 0.0, milli: int = 1000, late: bool = False
+) -> Claim:
+    return Claim(index, f"w{index}", tenant, priority, submitted_s, "h100", milli, late)
 
 
 def order(*claims: Claim, tenants: tuple[Tenant, ...] = (), usage: tuple[TenantUsage, ...] = ()) -> list[int]:
@@ -77,3 +79,12 @@ def test_of_equal_shares_the_older_claim_goes_first_and_then_the_name() -> None:
 def test_a_weight_of_nothing_is_the_last_in_turn() -> None:
     assert dominant_share({"h100": 1000}, 0.0, TOTAL) == pytest.approx(1e8)
     assert dominant_share({"h100": 1000, "none": 5}, 1.0, {**TOTAL, "none": 0}) == 0.1
+
+
+def test_one_whose_deadline_is_lost_lets_its_own_tenants_equals_go_first_and_nobody_else() -> None:
+    lost = claim(0, "a", late=True)
+    assert order(lost, claim(1, "a", submitted_s=5.0)) == [1, 0]
+    assert order(lost, claim(1, "a", submitted_s=5.0, late=True)) == [0, 1], "of two late ones the older"
+    urgent = claim(0, "a", late=True, priority=1)
+    assert order(urgent, claim(1, "a", submitted_s=5.0)) == [0, 1]
+    assert order(lost, claim(1, "b", submitted_s=5.0)) == [0, 1], "another tenant has a turn of its own"
