@@ -18,6 +18,7 @@ from dure.model.units import Instant, Seconds
 from dure.scale.engines import EngineSettings, Look, ReplicaEngine, Verdict
 from dure.scale.reallocation import Held
 from dure.scale.scaled import Scaled
+from dure.scale.serving import WorkModel
 
 
 class Levers(Protocol):
@@ -62,7 +63,8 @@ class ReplicaKeeper:
                     safety=one.safety,
                     min_replicas=one.min,
                     max_replicas=one.max,
-                )
+                ),
+                _work(one),
             )
             for name, one in services.items()
         }
@@ -100,3 +102,8 @@ class ReplicaKeeper:
             said = f"HPA's rules: {verdict.fallback}" if verdict.fallback else "its serving metrics again"
             self._tell(f"{name} is scaled by {said}")
         self._lacked[name] = verdict.fallback
+
+
+def _work(service: Scaled) -> WorkModel:
+    found = service.weights
+    return WorkModel() if found is None else WorkModel(found.prompt, found.output, found.request, measured=True)

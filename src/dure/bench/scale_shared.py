@@ -8,9 +8,9 @@ from typing import Any
 from dure.bench.result import Cell, Row
 from dure.bench.scale_cells import ENGINE, MOST, PROMISE, BenchCell, parse
 from dure.bench.streams import make_stream
-from dure.scale.serving import ServingSettings
+from dure.scale.serving import ServingSettings, WorkModel
 from dure.sim.serving.frontier import hours_at, misses_at
-from dure.sim.serving.profile import capacity, early
+from dure.sim.serving.profile import early, weights
 from dure.sim.serving.scalers import DureScaler
 from dure.sim.serving.service import Requests
 from dure.sim.serving.shared import WarmPool, play_together
@@ -35,9 +35,9 @@ def play_shared(scenario: str, seed: int, hours: float | None, cell: BenchCell) 
     errors.
     """
     boot_s = parse(scenario)[1]
-    streams, loads = _streams(seed, hours), _loads(seed, hours)
+    streams, works = _streams(seed, hours), _works(seed, hours)
     together = cell.policy == POOLED
-    scalers = [DureScaler(_settings(cell, boot_s, load), ENGINE, 200.0) for load in loads]
+    scalers = [DureScaler(_settings(cell, boot_s), work, 200.0) for work in works]
 
     def size() -> int:
         return pool_size((scaler.policy.error for scaler in scalers), cell.knob)
@@ -55,10 +55,10 @@ def play_shared(scenario: str, seed: int, hours: float | None, cell: BenchCell) 
     }
 
 
-def _settings(cell: BenchCell, boot_s: float, load: float) -> ServingSettings:
+def _settings(cell: BenchCell, boot_s: float) -> ServingSettings:
     if cell.policy == ALONE:
-        return ServingSettings(boot_s, load=load, safety=cell.knob, max_replicas=MOST)
-    return ServingSettings(WARM_S, load=load, safety=cell.knob, refill_s=boot_s, max_replicas=MOST)
+        return ServingSettings(boot_s, safety=cell.knob, max_replicas=MOST)
+    return ServingSettings(WARM_S, safety=cell.knob, refill_s=boot_s, max_replicas=MOST)
 
 
 def shared_summary(rows: list[Row]) -> dict[str, Any]:
@@ -88,6 +88,6 @@ def _streams(seed: int, hours: float | None) -> tuple[Requests, ...]:
 
 
 @lru_cache(maxsize=1)
-def _loads(seed: int, hours: float | None) -> tuple[float, ...]:
-    """What a replica of each service carries, from its requests of the first half hour."""
-    return tuple(capacity(early(stream, 1800.0), ENGINE, PROMISE) for stream in _streams(seed, hours))
+def _works(seed: int, hours: float | None) -> tuple[WorkModel, ...]:
+    """What tokens take of a replica of each service, from its requests of the first half hour."""
+    return tuple(weights(early(stream, 1800.0), ENGINE, PROMISE) for stream in _streams(seed, hours))

@@ -69,8 +69,12 @@ def command(file: Path, kubeconfig: Path, apply: bool, every: float) -> None:
 
 
 def read_services(path: Path) -> ServicesFile:
-    found = read_as(path, ServicesFile, "services", "Give namespace and services, each with min, max, boot, carries.")
+    found = read_as(
+        path, ServicesFile, "services", "Give namespace and services, each with min, max, boot, carries or weights."
+    )
     for name, one in found.services.items():
+        if one.carries is not None and one.weights is not None:
+            raise InvalidInput(f"service '{name}' has carries and weights; give one of them", where=str(path))
         if not 0 < one.min <= one.max or one.boot <= 0 or (one.carries is not None and one.carries <= 0):
             raise InvalidInput(
                 f"service '{name}' needs 1 <= min <= max, and boot and carries above 0", where=str(path)

@@ -152,6 +152,8 @@ class ReplicaEngine:
             return None
         self._next_s = look.now_s + self.settings.step_s
         rate, carries = self._rate(look), look.carries
+        if carries is None and self.policy.work.measured:
+            carries = 1.0 / self.policy.each_s
         known = rate is not None and carries is not None and carries > 0.0
         target = CAUTIOUS.up_at / 100.0 * (carries or 1.0)
         bounds = self.settings

@@ -8,17 +8,28 @@ from dure.model.pulse import Scaling
 from dure.model.units import Seconds
 
 
+class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What tokens and requests take of what a replica carries within its promise."""
+
+    prompt: float
+    output: float
+    request: float
+
+
 class Scaled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One Deployment: its bounds, how long a replica takes to answer, what it carries, and who decides.
 
-    `carries` is in requests per second, as `dure scale tune` or a load test found it. With `pool` the wish is left to
-    `dure scale pool`. `front` is the address of the `dure front` before it, which knows what waits there as well.
+    `carries` is in requests per second, as a load test found it; `weights` instead are GPU-seconds of a prompt token,
+    of an output token and of a request, as `dure scale tune` finds them for a replica that carries one. With `pool`
+    the wish is left to `dure scale pool`. `front` is the address of the `dure front` before it, which knows what
+    waits there as well.
     """
 
     min: int = 1
     max: int = 100
     boot: Seconds = 150.0
     carries: float | None = None
+    weights: Weights | None = None
     safety: float = 2.0
     scaling: Scaling = Scaling.AUTO
     pool: bool = False

@@ -2,10 +2,12 @@
 
 Called by `engines` for services that run, and by the simulator. Demand is measured in GPU-seconds per second: the
 request rate times the slowly learnt mean work of a request (prefill of its prompt, decoding of its output), because
-the tokens of single requests are noise. The replica count follows the larger of demand with its backlog (bursts that
-are over before a replica is ready left out) and the forecast's floor at boot time plus model load; it shrinks to the
-highest need of a hold time, bursts included, so never on a forecast alone. A forecast that was worse than "as now"
-switches itself off and says so. Cost: one forecast step.
+the tokens of single requests are noise. Where the weights of tokens were measured, the forecast is of work and
+provides for longer prompts as well; else of requests, as a guess of what they weigh is no reason to grow. The replica
+count follows the larger of demand with its backlog (bursts that are over before a replica is ready left out) and the
+forecast's floor at boot time plus model load; it shrinks to the highest need of a hold time, bursts included, so
+never on a forecast alone. A forecast that was worse than "as now" switches itself off and says so. Cost: one forecast
+step.
 """
 
 from __future__ import annotations
@@ -18,11 +20,16 @@ from dure.scale.forecast import Forecaster, ForecastSettings
 
 
 class WorkModel(msgspec.Struct, frozen=True):
-    """GPU-seconds of a request: prompt tokens, output tokens, a fixed part. Learnt or profiled for each model."""
+    """GPU-seconds of a request: prompt tokens, output tokens, a fixed part.
+
+    By default what an engine computes. `measured` is what a token takes of what a replica carries within its promise
+    (`sim.serving.profile.weights`): prompts weigh more there than they compute, as requests wait for them.
+    """
 
     prefill_s: float = 0.00015
     decode_s: float = 0.00128
     request_s: float = 0.020
+    measured: bool = False
 
 
 class ServingSettings(msgspec.Struct, frozen=True):
@@ -98,7 +105,7 @@ class ServingPolicy:
         self.carries: float | None = None
         self.context = _Slow(1000.0)
         self.output = _Slow(mean_output)
-        self.rates: list[float] = []
+        self.series: list[float] = []
         self.needs: list[int] = []
         self.forecast_on = settings.forecast
         self.held = 0.0
@@ -111,8 +118,9 @@ class ServingPolicy:
         self.context.learn(seen.arrived_context, seen.arrivals)
         self.output.learn(seen.finished_output, seen.finished)
         tail = self.work.decode_s * self.output.mean + self.work.request_s
-        self.rates = [*self.rates, seen.arrivals / settings.step_s][-self._steps(settings.window_s) :]
-        demand = sum(self.rates) / len(self.rates) * self.each_s
+        counted = seen.arrivals / settings.step_s * (self.each_s if self.work.measured else 1.0)
+        self.series = [*self.series, counted][-self._steps(settings.window_s) :]
+        demand = sum(self.series) / len(self.series) * self.unit_s
         backlog = self.work.prefill_s * seen.waiting_tokens + tail * seen.waiting
         waits = backlog / settings.backlog_s
         followed, floor = self._foreseen(demand)
@@ -125,6 +133,11 @@ class ServingPolicy:
         """GPU-seconds of a mean request, as far as is learnt."""
         work = self.work
         return work.prefill_s * self.context.mean + work.decode_s * self.output.mean + work.request_s
+
+    @property
+    def unit_s(self) -> float:
+        """GPU-seconds of what the forecast counts: work itself, or requests."""
+        return 1.0 if self.work.measured else self.each_s
 
     @property
     def load(self) -> float:
@@ -141,14 +154,13 @@ class ServingPolicy:
     def _foreseen(self, demand: float) -> tuple[float, float]:
         """Demand as far as it is followed, and the floor; trust in the forecast is lost and won with a gap between.
 
-        What is forecast are requests: prompts that become longer change what each costs, not how many come.
         A burst that is over when its replica is ready buys nothing. While the forecast is off or knows too little,
         all of demand is followed, with the margin by which "as now" has been wrong, so that nothing is unguarded.
         """
-        forecast, each_s = self.forecaster.feed(self.rates[-1], self.settings.safety), self.each_s
+        forecast, unit_s = self.forecaster.feed(self.series[-1], self.settings.safety), self.unit_s
         self.held = forecast.held
         if self.reserve is not None:
-            self.error = self.reserve.feed(self.rates[-1], 0.0).error * each_s / self.load
+            self.error = self.reserve.feed(self.series[-1], 0.0).error * unit_s / self.load
         self.lasts = 0.0
         if not forecast.trusted or not self.settings.forecast:
             return demand, 0.0
@@ -156,8 +168,8 @@ class ServingPolicy:
         self.forecast_on = forecast.error_ratio <= limit
         self.lasts = forecast.lasts if self.forecast_on else 0.0
         if not self.forecast_on:
-            return demand, forecast.as_now * each_s
-        return forecast.followed * each_s, forecast.floor * each_s
+            return demand, forecast.as_now * unit_s
+        return forecast.followed * unit_s, forecast.floor * unit_s
 
     def _held(self, wanted: int, target: int, demand: float, floor: float, by_forecast: bool) -> Wish:
         """Grow to what is wanted; shrink to the highest need of the hold time, demand's own included."""

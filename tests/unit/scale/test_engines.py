@@ -7,7 +7,7 @@ import pytest
 
 from dure.model.pulse import Pulse, Scaling
 from dure.scale.engines import EngineSettings, Look, ReplicaEngine
-from dure.scale.serving import ServingSettings
+from dure.scale.serving import ServingSettings, WorkModel
 from dure.sim.serving.scalers import DureScaler
 from dure.sim.serving.service import Engine, Promise, Reading, Requests, Service
 
@@ -42,7 +42,7 @@ def stream(seconds: float, seed: int = 3) -> Requests:
 def test_the_live_engine_decides_what_the_benchmark_decides() -> None:
     """From counters, as they are scraped, the same number of replicas at every step as the simulator's own scaler."""
     requests, engine = stream(1500.0), Engine()
-    bench = DureScaler(ServingSettings(60.0, max_replicas=100), engine, 200.0)
+    bench = DureScaler(ServingSettings(60.0, max_replicas=100), WorkModel(), 200.0)
     live = ReplicaEngine(EngineSettings(60.0, step_s=STEP_S))
     live.decide(Look(0.0, 8, 8, Pulse(0.0, 0, 0, 0, 0)))
     service, counters = Service(requests, engine, Promise(), 60.0), Counters()
@@ -154,7 +154,7 @@ def test_what_is_remembered_does_not_grow_without_end() -> None:
     forecaster = engine.policy.forecaster
     assert len(forecaster.sums) <= 2 * forecaster.longest < steps
     assert len(forecaster.said) <= 4
-    assert len(engine.policy.rates) == 1
+    assert len(engine.policy.series) == 1
 
 
 def test_looks_at_odd_moments_say_the_same_as_looks_at_even_ones() -> None:

@@ -33,6 +33,19 @@ def test_more_arrivals_mean_more_replicas_and_fewer_mean_fewer_after_the_hold() 
     assert counts[-1] == counts[19]
 
 
+def test_longer_prompts_are_more_demand_where_tokens_were_weighed_and_no_news_for_the_forecast_where_not() -> None:
+    expected = []
+    for measured in (True, False):
+        policy = ServingPolicy(ServingSettings(boot_s=60.0), WorkModel(0.0003, 0.0, 0.02, measured))
+        for step in range(500):
+            arrived = 50 * (1000 if step < 400 else 2000)
+            policy.step(Seen(50, arrived, 0, 0.0, 50, 10_000, 5))
+        level = policy.forecaster.said[-1].level
+        expected.append(float(policy.forecaster.said[-1].means[-1]) / level)
+    assert expected[0] > 1.2
+    assert expected[1] == pytest.approx(1.0)
+
+
 def test_waiting_work_raises_the_wish() -> None:
     policy = ServingPolicy(ServingSettings(boot_s=60.0, forecast=False), WorkModel())
     calm = policy.step(seen(10, 1)).replicas

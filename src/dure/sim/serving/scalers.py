@@ -123,8 +123,7 @@ class OracleScaler:
 class DureScaler:
     """Dure's policy on what monitoring shows."""
 
-    def __init__(self, settings: ServingSettings, engine: Engine, mean_output: float) -> None:
-        work = WorkModel(engine.prefill_s, engine.decode_s, engine.request_s)
+    def __init__(self, settings: ServingSettings, work: WorkModel, mean_output: float) -> None:
         self.policy = ServingPolicy(settings, work, mean_output)
 
     def decide(self, reading: Reading) -> int:
