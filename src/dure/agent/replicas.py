@@ -15,10 +15,10 @@ import msgspec
 from dure.model.errors import DureError
 from dure.model.pulse import Pulse, Scaling
 from dure.model.units import Instant, Seconds
+from dure.scale.demand import WorkModel
 from dure.scale.engines import EngineSettings, Look, ReplicaEngine, Verdict
 from dure.scale.reallocation import Held
-from dure.scale.scaled import Scaled
-from dure.scale.serving import WorkModel
+from dure.scale.scaled import Scaled, work_of
 
 
 class Levers(Protocol):
@@ -64,7 +64,7 @@ class ReplicaKeeper:
                     min_replicas=one.min,
                     max_replicas=one.max,
                 ),
-                _work(one),
+                WorkModel() if one.weights is None else work_of(one),
             )
             for name, one in services.items()
         }
@@ -102,8 +102,3 @@ class ReplicaKeeper:
             said = f"HPA's rules: {verdict.fallback}" if verdict.fallback else "its serving metrics again"
             self._tell(f"{name} is scaled by {said}")
         self._lacked[name] = verdict.fallback
-
-
-def _work(service: Scaled) -> WorkModel:
-    found = service.weights
-    return WorkModel() if found is None else WorkModel(found.prompt, found.output, found.request, measured=True)

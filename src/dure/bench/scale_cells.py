@@ -9,8 +9,9 @@ import msgspec
 from dure.bench.result import Cell
 from dure.bench.streams import make_stream
 from dure.model.errors import InvalidInput
+from dure.scale.demand import WorkModel
 from dure.scale.presets import PRESETS
-from dure.scale.serving import ServingSettings, WorkModel
+from dure.scale.serving import ServingSettings
 from dure.sim.serving.profile import early, weights
 from dure.sim.serving.run import play
 from dure.sim.serving.scalers import DureScaler, HpaScaler, KedaScaler, OracleScaler, Scaler

@@ -6,6 +6,7 @@ import msgspec
 
 from dure.model.pulse import Scaling
 from dure.model.units import Seconds
+from dure.scale.demand import WorkModel
 
 
 class Weights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,3 +35,23 @@ class Scaled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scaling: Scaling = Scaling.AUTO
     pool: bool = False
     front: str = ""
+
+
+class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Machines that some services share, at most `most`: a replica starts in `start` on one that is there, in `boot`
+    on one that is not; the Deployment `placeholders` keeps those that nobody runs on (`agent.warm`)."""
+
+    services: tuple[str, ...]
+    placeholders: str
+    boot: Seconds = 150.0
+    start: Seconds = 20.0
+    safety: float = 2.0
+    most: int = 1000
+
+
+def work_of(service: Scaled) -> WorkModel:
+    """What requests weigh: as it was found, in requests that a replica carries, or as an engine computes."""
+    found = service.weights
+    if found is not None:
+        return WorkModel(found.prompt, found.output, found.request)
+    return WorkModel() if service.carries is None else WorkModel(0.0, 0.0, 1.0 / service.carries)

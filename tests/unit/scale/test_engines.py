@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from dure.model.pulse import Pulse, Scaling
+from dure.scale.demand import WorkModel
 from dure.scale.engines import EngineSettings, Look, ReplicaEngine
-from dure.scale.serving import ServingSettings, WorkModel
+from dure.scale.serving import ServingSettings
 from dure.sim.serving.scalers import DureScaler
 from dure.sim.serving.service import Engine, Promise, Reading, Requests, Service
 
@@ -154,7 +155,7 @@ def test_what_is_remembered_does_not_grow_without_end() -> None:
     forecaster = engine.policy.forecaster
     assert len(forecaster.sums) <= 2 * forecaster.longest < steps
     assert len(forecaster.said) <= 4
-    assert len(engine.policy.series) == 1
+    assert len(engine.policy.rates) == 1
 
 
 def test_looks_at_odd_moments_say_the_same_as_looks_at_even_ones() -> None:

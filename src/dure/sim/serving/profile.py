@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dure.scale.serving import WorkModel
+from dure.scale.demand import WorkModel
 from dure.sim.serving.service import Engine, Promise, Requests, Service
 
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ def weights(
         computed_s = means[-1].sum() + engine.request_s
         rests.append(computed_s / capacity(mix, engine, promise, router, order) - engine.request_s)
     prefill, decode = _parts(np.array(means), np.array(rests))
-    return WorkModel(prefill * engine.prefill_s, decode * engine.decode_s, engine.request_s, measured=True)
+    return WorkModel(prefill * engine.prefill_s, decode * engine.decode_s, engine.request_s)
 
 
 def early(requests: Requests, seconds: float) -> Requests:

@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dure.scale.demand import WorkModel
 from dure.scale.presets import CAUTIOUS
-from dure.scale.serving import ServingSettings, WorkModel
+from dure.scale.serving import ServingSettings
 from dure.scale.signals import Fit, fitting
 from dure.sim.serving.profile import capacity, early, weights
 from dure.sim.serving.run import play

@@ -12,7 +12,6 @@ from dure.sim.serving.profile import capacity, early, weights
 from dure.sim.serving.run import play
 from dure.sim.serving.scalers import HpaScaler, KedaScaler, OracleScaler
 from dure.sim.serving.service import Engine, Promise, Requests, Service
-from dure.sim.serving.shared import WarmPool
 
 
 def stream(rate: float, seconds: int, seed: int = 1) -> Requests:
@@ -166,7 +165,6 @@ def test_what_tokens_weigh_holds_for_mixes_that_were_not_played() -> None:
 def test_requests_that_are_all_alike_can_be_weighed() -> None:
     alike = Requests(np.arange(50.0), np.full(50, 1000), np.full(50, 1), 50.0)
     work = weights(alike, Engine(), Promise())
-    assert work.measured
     assert min(work.prefill_s, work.decode_s) >= 0.0
     each_s = 1000 * work.prefill_s + work.decode_s + work.request_s
     assert each_s == pytest.approx(0.171 / capacity(alike, Engine(), Promise()), rel=0.05)
@@ -177,12 +175,3 @@ def test_a_profile_sees_only_what_has_already_come() -> None:
     seen = early(requests, 60.0)
     assert 0 < len(seen.arrival_s) < len(requests.arrival_s)
     assert float(seen.arrival_s[-1]) < 60.0
-
-
-def test_a_warm_pool_grows_by_machines_that_boot_and_shrinks_by_those_that_would_be_warm_last() -> None:
-    pool = WarmPool(1, boot_s=150.0, warm_s=20.0)
-    pool.resize(3, 10.0)
-    assert sorted(pool.slots) == [0.0, 140.0, 140.0]
-    assert pool.take(3, 11.0) == 1
-    pool.resize(2, 12.0)
-    assert sorted(pool.slots) == [140.0, 140.0]
