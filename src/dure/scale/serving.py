@@ -24,7 +24,7 @@ class ServingSettings(msgspec.Struct, frozen=True):
     are provided for above what it expects.
 
     A replica that is given back and wanted again costs a boot, so needs are remembered for one boot time where
-    deviations of demand last, and for two where they are bursts that come again; between 150 and 300 s, unless
+    deviations of demand last, and for eight where they are bursts that come again; between 150 and 1200 s, unless
     `hold_s` says otherwise. Demand is a mean over `demand_s`, by default a fifth of the boot time between 10 and
     30 s: where replicas come soon, noise costs less than delay. What a request is like is a mean
     over `memory_s`.
@@ -50,7 +50,9 @@ class ServingSettings(msgspec.Struct, frozen=True):
 
     def held_s(self, lasts: float) -> float:
         """How long needs are remembered when that part of a deviation lasts a boot time."""
-        return min(max(self.boot_s * (2.0 - lasts), 150.0), 300.0) if self.hold_s is None else self.hold_s
+        if self.hold_s is not None:
+            return self.hold_s
+        return min(max(self.boot_s * (1.0 + 7.0 * (1.0 - lasts) ** 2), 150.0), 1200.0)
 
 
 class Wish(msgspec.Struct, frozen=True):

@@ -144,7 +144,7 @@ def test_in_a_surge_as_high_as_the_last_ones_no_second_one_on_top_is_provided_fo
 
 def test_needs_are_remembered_longer_where_bursts_come_again() -> None:
     settings = ServingSettings(boot_s=140.0)
-    assert settings.held_s(0.0) == 280.0
+    assert settings.held_s(0.0) == 1120.0
     assert settings.held_s(1.0) == 150.0
 
 
