@@ -48,11 +48,12 @@ class ServingSettings(msgspec.Struct, frozen=True):
     def window_s(self) -> float:
         return min(max(self.boot_s / 5.0, 10.0), 30.0) if self.demand_s is None else self.demand_s
 
-    def held_s(self, lasts: float) -> float:
-        """How long needs are remembered when that part of a deviation lasts a boot time."""
+    def held_s(self, lasts: float | None) -> float:
+        """How long needs are remembered when that part of a deviation lasts a boot; for two boots if nobody knows."""
         if self.hold_s is not None:
             return self.hold_s
-        return min(max(self.boot_s * (1.0 + 7.0 * (1.0 - lasts) ** 2), 150.0), 1200.0)
+        boots = 2.0 if lasts is None else 1.0 + 7.0 * (1.0 - lasts) ** 2
+        return min(max(self.boot_s * boots, 150.0), 1200.0)
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -81,7 +82,7 @@ class ServingPolicy:
         self.needs: list[int] = []
         self.forecast_on = settings.forecast
         self.held = 0.0
-        self.lasts = 0.0
+        self.lasts: float | None = None
 
     def step(self, seen: Seen) -> Wish:
         """Decide after one interval."""
@@ -116,12 +117,12 @@ class ServingPolicy:
         """
         forecast, each_s = self.forecaster.feed(self.rates[-1], self.settings.safety), self.meter.each_s
         self.held = forecast.held
-        self.lasts = 0.0
+        self.lasts = None
         if not forecast.trusted or not self.settings.forecast:
             return demand, 0.0
         limit = self.settings.distrust if self.forecast_on else self.settings.trust
         self.forecast_on = forecast.error_ratio <= limit
-        self.lasts = forecast.lasts if self.forecast_on else 0.0
+        self.lasts = forecast.lasts if self.forecast_on else None
         if not self.forecast_on:
             return demand, forecast.as_now * each_s
         return forecast.followed * each_s, forecast.floor * each_s

@@ -182,10 +182,10 @@ class _Total:
         self.needs = [*self.needs, math.ceil(needed + waits)][-self._steps(self.serving.held_s(0.0)) :]
         return max(least, *self.needs[-self._steps(self.serving.held_s(lasts)) :])
 
-    def _needed(self, far: Sequence[Forecast], now: float) -> tuple[float, float]:
+    def _needed(self, far: Sequence[Forecast], now: float) -> tuple[float, float | None]:
         """Without what waits; and how much of a deviation lasts, by which needs are remembered."""
         if not all(one.trusted for one in far):
-            return now * (1.0 + self.settings.safety * GUESSED), 0.0
+            return now * (1.0 + self.settings.safety * GUESSED), None
         mean = sum(one.mean for one in far)
         if len(self.said) >= self.ahead:
             then = self.said[-self.ahead]

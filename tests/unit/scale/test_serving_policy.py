@@ -146,6 +146,7 @@ def test_needs_are_remembered_longer_where_bursts_come_again() -> None:
     settings = ServingSettings(boot_s=140.0)
     assert settings.held_s(0.0) == 1120.0
     assert settings.held_s(1.0) == 150.0
+    assert settings.held_s(None) == 280.0
 
 
 def test_after_a_day_the_hours_of_yesterday_speak_where_they_help() -> None:
