@@ -15,9 +15,10 @@ import msgspec
 from dure.model.errors import DureError
 from dure.model.pulse import Pulse, Scaling
 from dure.model.units import Instant, Seconds
+from dure.scale.demand import WorkModel
 from dure.scale.engines import EngineSettings, Look, ReplicaEngine, Verdict
 from dure.scale.reallocation import Held
-from dure.scale.scaled import Scaled
+from dure.scale.scaled import Scaled, work_of
 
 
 class Levers(Protocol):
@@ -62,7 +63,8 @@ class ReplicaKeeper:
                     safety=one.safety,
                     min_replicas=one.min,
                     max_replicas=one.max,
-                )
+                ),
+                WorkModel() if one.weights is None else work_of(one),
             )
             for name, one in services.items()
         }

@@ -9,9 +9,10 @@ import msgspec
 from dure.bench.result import Cell
 from dure.bench.streams import make_stream
 from dure.model.errors import InvalidInput
+from dure.scale.demand import WorkModel
 from dure.scale.presets import PRESETS
 from dure.scale.serving import ServingSettings
-from dure.sim.serving.profile import capacity, early
+from dure.sim.serving.profile import early, weights
 from dure.sim.serving.run import play
 from dure.sim.serving.scalers import DureScaler, HpaScaler, KedaScaler, OracleScaler, Scaler
 from dure.sim.serving.service import Engine, Promise, Requests
@@ -89,8 +90,8 @@ def play_cell(scenario: str, seed: int, hours: float | None, cell: BenchCell) ->
     trace, boot_s = parse(scenario)
     requests = _stream(trace, seed, hours)
     warm_up_s = min(3600.0, requests.horizon_s / 4)
-    load = carried(trace, seed, hours) if cell.policy.startswith("dure") else 0.0
-    scaler = _scaler(cell, requests, boot_s, load)
+    work = measured(trace, seed, hours, cell.router, cell.order) if cell.policy.startswith("dure") else WorkModel()
+    scaler = _scaler(cell, requests, boot_s, work)
     outcome = play(requests, scaler, boot_s, ENGINE, PROMISE, cell.router, cell.order, warm_up_s, MOST)
     counted_h = (requests.horizon_s - warm_up_s) / 3600.0
     return {
@@ -117,7 +118,7 @@ def _stream(trace: str, seed: int, hours: float | None) -> Requests:
     return make_stream(trace, seed, hours)
 
 
-def _scaler(cell: BenchCell, requests: Requests, boot_s: float, load: float) -> Scaler:
+def _scaler(cell: BenchCell, requests: Requests, boot_s: float, work: WorkModel) -> Scaler:
     match cell.policy:
         case "oracle":
             return OracleScaler(requests, ENGINE, boot_s, cell.knob)
@@ -129,15 +130,15 @@ def _scaler(cell: BenchCell, requests: Requests, boot_s: float, load: float) -> 
             preset = PRESETS[cell.signal]
             return HpaScaler("utilization", cell.knob, MOST, preset.window_s, preset.down_at / 100.0)
         case "dure":
-            settings = ServingSettings(boot_s, load=load, safety=cell.knob, max_replicas=MOST)
-            return DureScaler(settings, ENGINE, 200.0)
+            settings = ServingSettings(boot_s, safety=cell.knob, max_replicas=MOST)
+            return DureScaler(settings, work, 200.0)
         case _:
-            settings = ServingSettings(boot_s, load=load * cell.knob, max_replicas=MOST, forecast=False)
-            return DureScaler(settings, ENGINE, 200.0)
+            settings = ServingSettings(boot_s, load=cell.knob, max_replicas=MOST, forecast=False)
+            return DureScaler(settings, work, 200.0)
 
 
 @lru_cache(maxsize=8)
-def carried(trace: str, seed: int, hours: float | None) -> float:
-    """What one replica carries within the promise behind a plain router, judged by the warm-up's requests alone."""
+def measured(trace: str, seed: int, hours: float | None, router: str, order: str) -> WorkModel:
+    """What tokens take of a replica behind that router, judged by the warm-up's requests alone."""
     requests = _stream(trace, seed, hours)
-    return capacity(early(requests, min(3600.0, requests.horizon_s / 4)), ENGINE, PROMISE)
+    return weights(early(requests, min(3600.0, requests.horizon_s / 4)), ENGINE, PROMISE, router, order)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from dure.bench.result import Cell, Row
 from dure.bench.scale_cells import ENGINE, MOST, PROMISE, BenchCell, parse
 from dure.bench.streams import make_stream
+from dure.scale.demand import WorkModel
 from dure.scale.serving import ServingSettings
+from dure.scale.warm import WarmPolicy, WarmSettings
 from dure.sim.serving.frontier import hours_at, misses_at
-from dure.sim.serving.profile import capacity, early
+from dure.sim.serving.profile import early, weights
 from dure.sim.serving.scalers import DureScaler
 from dure.sim.serving.service import Requests
-from dure.sim.serving.shared import WarmPool, play_together
-from dure.sim.serving.warm import pool_size
+from dure.sim.serving.shared import Together, play_apart, play_shared_machines
 
 NAME = "shared"
 ALONE, POOLED = "dure", "dure-warm-pool"
@@ -30,35 +32,30 @@ def shared_cells() -> list[BenchCell]:
 def play_shared(scenario: str, seed: int, hours: float | None, cell: BenchCell) -> dict[str, Cell]:
     """Two conversation services of other hours of the day and a code service.
 
-    Alone each keeps the margin of a forecast over a whole boot as replicas; together each keeps that of a forecast
-    over a warm start, and what demand may do while a machine boots is the pool's, whose size follows from their
-    errors.
+    Alone each keeps the margin of its forecast over a whole boot; together they keep that of their common forecast,
+    and machines change hands in the time of a warm start.
     """
-    boot_s = parse(scenario)[1]
-    streams, loads = _streams(seed, hours), _loads(seed, hours)
-    together = cell.policy == POOLED
-    scalers = [DureScaler(_settings(cell, boot_s, load), ENGINE, 200.0) for load in loads]
-
-    def size() -> int:
-        return pool_size((scaler.policy.error for scaler in scalers), cell.knob)
-
-    pool = WarmPool(0, boot_s, WARM_S) if together else None
+    boot_s, streams = parse(scenario)[1], _streams(seed, hours)
     warm_up_s = min(3600.0, streams[0].horizon_s / 4)
-    found = play_together(streams, scalers, boot_s, ENGINE, PROMISE, pool, warm_up_s, MOST, size)
+    found = _played(cell, boot_s, streams, _works(seed, hours), warm_up_s)
     counted_h = (streams[0].horizon_s - warm_up_s) / 3600.0
     return {
         "miss_rate": found.miss_rate,
         "gpu_hours": found.gpu_hours,
         "requests": found.requests,
         "changes_per_hour": found.changes / counted_h,
-        "pool": size() if together else 0,
     }
 
 
-def _settings(cell: BenchCell, boot_s: float, load: float) -> ServingSettings:
-    if cell.policy == ALONE:
-        return ServingSettings(boot_s, load=load, safety=cell.knob, max_replicas=MOST)
-    return ServingSettings(WARM_S, load=load, safety=cell.knob, refill_s=boot_s, max_replicas=MOST)
+def _played(
+    cell: BenchCell, boot_s: float, streams: Sequence[Requests], works: Sequence[WorkModel], warm_up_s: float
+) -> Together:
+    if cell.policy == POOLED:
+        policy = WarmPolicy(WarmSettings(boot_s, WARM_S, cell.knob), works)
+        return play_shared_machines(streams, policy, ENGINE, PROMISE, warm_up_s, MOST)
+    settings = ServingSettings(boot_s, safety=cell.knob, max_replicas=MOST)
+    scalers = [DureScaler(settings, work, 200.0) for work in works]
+    return play_apart(streams, scalers, boot_s, ENGINE, PROMISE, warm_up_s, MOST)
 
 
 def shared_summary(rows: list[Row]) -> dict[str, Any]:
@@ -88,6 +85,6 @@ def _streams(seed: int, hours: float | None) -> tuple[Requests, ...]:
 
 
 @lru_cache(maxsize=1)
-def _loads(seed: int, hours: float | None) -> tuple[float, ...]:
-    """What a replica of each service carries, from its requests of the first half hour."""
-    return tuple(capacity(early(stream, 1800.0), ENGINE, PROMISE) for stream in _streams(seed, hours))
+def _works(seed: int, hours: float | None) -> tuple[WorkModel, ...]:
+    """What tokens take of a replica of each service, from its requests of the first half hour."""
+    return tuple(weights(early(stream, 1800.0), ENGINE, PROMISE) for stream in _streams(seed, hours))

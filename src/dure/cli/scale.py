@@ -100,6 +100,9 @@ def tune_command(
             f"{mark} {trial.policy:<6}{trial.signal:<12} {trial.setting:>8g} {trial.miss_rate:>9.2%} "
             f"{trial.gpu_hours:>10.1f}"
         )
+    work = advice.work
+    tokens = f"prompt: {work.prefill_s:.3g}, output: {work.decode_s:.3g}, request: {work.request_s:.3g}"
+    click.echo(f"\nWhat a request takes of a replica, for `dure scale replicas`: weights: {{{tokens}}}")
     if advice.proposal is None:
         click.echo(f"\nNo setting stays within {allowed:.1%} misses. Allow more, boot faster, or raise --most.")
     else:

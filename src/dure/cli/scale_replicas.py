@@ -12,19 +12,22 @@ import msgspec
 from dure.files.params import FiniteRange
 from dure.files.plain import read_as
 from dure.model.errors import InvalidInput
-from dure.scale.scaled import Scaled
+from dure.model.pulse import Scaling
+from dure.scale.scaled import Scaled, Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dure.adapters.kube.deployments import Deployments
     from dure.agent.replicas import Turned
+    from dure.agent.warm import Shared
     from dure.model.pulse import Pulse
 
 
 class ServicesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     services: dict[str, Scaled]
     namespace: str = "default"
+    share: Share | None = None
 
 
 @click.command(name="replicas")
@@ -47,35 +50,79 @@ def command(file: Path, kubeconfig: Path, apply: bool, every: float) -> None:
     from dure.adapters.kube.deployments import Deployments
     from dure.adapters.kube.rest import Api
     from dure.agent.replicas import ReplicaKeeper
+    from dure.agent.warm import ShareKeeper
 
     services = read_services(file)
+    share = services.share
     with Api.from_kubeconfig(kubeconfig) as api:
         levers = Deployments(api, services.namespace)
-        keeper = ReplicaKeeper(services.services, levers, reader(levers), every, click.echo)
+        read = reader(levers)
+        sharing = share.services if share is not None else ()
+        alone = {name: one for name, one in services.services.items() if name not in sharing}
+        keeper = ReplicaKeeper(alone, levers, read, every, click.echo)
+        together = None
+        if share is not None:
+            members = {name: services.services[name] for name in share.services}
+            together = ShareKeeper(share, members, levers, read, every, click.echo)
         try:
             if not apply:
                 # One look only sets the counters' beginning; the second can tell what has come since.
                 keeper.turn(time.time(), apply=False)
+                if together is not None:
+                    together.turn(time.time(), apply=False)
                 time.sleep(every)
-                _show(keeper.turn(time.time(), apply=False))
+                _show(
+                    keeper.turn(time.time(), apply=False),
+                    together.turn(time.time(), apply=False) if together is not None else None,
+                )
                 return
             while True:
                 for one in keeper.turn(time.time()):
                     if one.error:
                         click.echo(f"{one.service}: {one.error}", err=True)
+                found = together.turn(time.time()) if together is not None else None
+                if found is not None and found.error:
+                    click.echo(f"shared machines: {found.error}", err=True)
                 time.sleep(every)
         except KeyboardInterrupt:
             return
 
 
 def read_services(path: Path) -> ServicesFile:
-    found = read_as(path, ServicesFile, "services", "Give namespace and services, each with min, max, boot, carries.")
+    found = read_as(
+        path, ServicesFile, "services", "Give namespace and services, each with min, max, boot, carries or weights."
+    )
     for name, one in found.services.items():
+        if one.carries is not None and one.weights is not None:
+            raise InvalidInput(f"service '{name}' has carries and weights; give one of them", where=str(path))
         if not 0 < one.min <= one.max or one.boot <= 0 or (one.carries is not None and one.carries <= 0):
             raise InvalidInput(
                 f"service '{name}' needs 1 <= min <= max, and boot and carries above 0", where=str(path)
             )
+    _check_share(found, path)
     return found
+
+
+def _check_share(found: ServicesFile, path: Path) -> None:
+    share = found.share
+    if share is None:
+        return
+    for name in share.services:
+        if name not in found.services:
+            raise InvalidInput(f"'{name}' shares machines and is no service", where=str(path))
+        if found.services[name].pool or found.services[name].scaling not in (Scaling.AUTO, Scaling.SERVING):
+            raise InvalidInput(
+                f"service '{name}' shares machines, so Dure's policy decides", where=str(path),
+                remedy="Leave out its pool and scaling, or leave it out of share.",
+            )  # fmt: skip
+    least = sum(found.services[name].min for name in share.services)
+    if len(set(share.services)) < 2 or len(set(share.services)) < len(share.services):
+        raise InvalidInput("share needs two services or more, each once", where=str(path))
+    if not 0 < share.start <= share.boot or share.most < least or share.placeholders in found.services:
+        raise InvalidInput(
+            "share needs 0 < start <= boot, most for the least of each, and placeholders that are no service",
+            where=str(path),
+        )
 
 
 def reader(levers: Deployments) -> Callable[[str, Scaled], Pulse | None]:
@@ -100,7 +147,7 @@ def reader(levers: Deployments) -> Callable[[str, Scaled], Pulse | None]:
     return read
 
 
-def _show(found: tuple[Turned, ...]) -> None:
+def _show(found: tuple[Turned, ...], shared: Shared | None) -> None:
     click.echo("service            runs    wanted  by        why")
     for one in found:
         if one.verdict is None:
@@ -110,4 +157,9 @@ def _show(found: tuple[Turned, ...]) -> None:
             continue
         verdict = one.verdict
         click.echo(f"{one.service:<18}{one.replicas:>5}{verdict.replicas:>10}  {verdict.by:<10}{verdict.why}")
+    if shared is not None:
+        for name, (before, after) in shared.replicas.items():
+            click.echo(f"{name:<18}{before:>5}{after:>10}  shared")
+        before, after = shared.placeholders
+        click.echo(shared.error or f"placeholders      {before:>5}{after:>10}  shared")
     click.echo("Nothing was changed. Scale them with --apply.")

@@ -15,6 +15,7 @@ import msgspec
 
 from dure.model.pulse import Pulse, Scaling
 from dure.model.units import Instant, Seconds
+from dure.scale.demand import Seen, WorkModel
 from dure.scale.hpa import engine as hpa
 from dure.scale.hpa.normalize import HpaState
 from dure.scale.hpa.observe import Missing, Pod, Sight, Total
@@ -23,7 +24,7 @@ from dure.scale.keda import engine as keda
 from dure.scale.keda.serve import Failed
 from dure.scale.keda.spec import ScaledObject, Trigger
 from dure.scale.presets import CAUTIOUS
-from dure.scale.serving import Seen, ServingPolicy, ServingSettings, Wish, WorkModel
+from dure.scale.serving import ServingPolicy, ServingSettings, Wish
 
 # A gap that is longer than this many steps is filled no further: what was before it says little.
 LONGEST_GAP = 240
@@ -122,7 +123,7 @@ class ReplicaEngine:
         """What came since the last step, spread evenly over the steps that have passed."""
         waiting_tokens = pulse.waiting_tokens
         if waiting_tokens is None:
-            waiting_tokens = pulse.waiting * self.policy.context.mean
+            waiting_tokens = pulse.waiting * self.policy.meter.context.mean
         for step in range(max(1, steps - LONGEST_GAP), steps + 1):
             wish = self.policy.step(
                 Seen(

@@ -87,7 +87,7 @@ class Forecast(msgspec.Struct, frozen=True):
     law: str
 
 
-class _Rolling:
+class Rolling:
     """Means over the last `span` values, each an array; `keep` of them are remembered."""
 
     def __init__(self, span: int, size: int) -> None:
@@ -116,7 +116,7 @@ class _Rolling:
         return found
 
 
-class _Highest:
+class Highest:
     """The highest of the last `span` values, to a twentieth of the span: what is kept are the highest of blocks."""
 
     def __init__(self, span: int) -> None:
@@ -160,14 +160,14 @@ class Forecaster:
         self.deviations: list[Floats] = []
         self.said: list[_Said] = []
         memory, laws = self._steps(settings.memory_s), len(LAWS) + 1
-        self.echo, self.spread = _Rolling(memory, 2), _Rolling(memory, 2)
-        self.errors, self.losses = _Rolling(memory, laws), _Rolling(memory, laws * len(MARGINS))
-        self.kept = _Rolling(memory, 1)
+        self.echo, self.spread = Rolling(memory, 2), Rolling(memory, 2)
+        self.errors, self.losses = Rolling(memory, laws), Rolling(memory, laws * len(MARGINS))
+        self.kept = Rolling(memory, 1)
         self.losses.keep = max(memory, self._steps(settings.day_s + settings.level_s))
         self.handicaps = np.where(np.arange(len(LAWS)) > 0, settings.handicap, 1.0)
         spans_s = settings.day_s + settings.level_s + settings.season_s
         self.longest = self._steps(spans_s) + self.ahead + 2
-        self.highest = _Highest(self._steps(settings.day_s + settings.level_s))
+        self.highest = Highest(self._steps(settings.day_s + settings.level_s))
         at_once = math.exp(-settings.horizon_s / SOON_S)
         self.regression = Regression((at_once, USUAL * (1.0 - at_once), 0.0, 0.0), settings.memory_s)
 

@@ -1,11 +1,12 @@
 """Dure's own replica policy for LLM services: work that arrives, work that waits, and what a forecast sees coming.
 
 Called by `engines` for services that run, and by the simulator. Demand is measured in GPU-seconds per second: the
-request rate times the slowly learnt mean work of a request (prefill of its prompt, decoding of its output), because
-the tokens of single requests are noise. The replica count follows the larger of demand with its backlog (bursts that
-are over before a replica is ready left out) and the forecast's floor at boot time plus model load; it shrinks to the
-highest need of a hold time, bursts included, so never on a forecast alone. A forecast that was worse than "as now"
-switches itself off and says so. Cost: one forecast step.
+request rate times the mean work of a request over hours (prefill of its prompt, decoding of its output), because
+mixes of long and short prompts come and go sooner than replicas boot: to give replicas back in a spell of short
+prompts is to lack them in the next of long ones. The replica count follows the larger of demand with its backlog
+(bursts that are over before a replica is ready left out) and the forecast's floor at boot time plus model load; it
+shrinks to the highest need of a hold time, bursts included, so never on a forecast alone. A forecast that was worse
+than "as now" switches itself off and says so. Cost: one forecast step.
 """
 
 from __future__ import annotations
@@ -14,15 +15,8 @@ import math
 
 import msgspec
 
+from dure.scale.demand import Meter, Seen, WorkModel
 from dure.scale.forecast import Forecaster, ForecastSettings
-
-
-class WorkModel(msgspec.Struct, frozen=True):
-    """GPU-seconds of a request: prompt tokens, output tokens, a fixed part. Learnt or profiled for each model."""
-
-    prefill_s: float = 0.00015
-    decode_s: float = 0.00128
-    request_s: float = 0.020
 
 
 class ServingSettings(msgspec.Struct, frozen=True):
@@ -30,10 +24,10 @@ class ServingSettings(msgspec.Struct, frozen=True):
     are provided for above what it expects.
 
     A replica that is given back and wanted again costs a boot, so needs are remembered for one boot time where
-    deviations of demand last, and for two where they are bursts that come again; between 150 and 300 s, unless
+    deviations of demand last, and for eight where they are bursts that come again; between 150 and 1200 s, unless
     `hold_s` says otherwise. Demand is a mean over `demand_s`, by default a fifth of the boot time between 10 and
-    30 s: where replicas come soon, noise costs less than delay. With a shared pool of warm
-    machines `boot_s` is the time of a warm start and `refill_s` how long the pool takes to replace a machine.
+    30 s: where replicas come soon, noise costs less than delay. What a request is like is a mean
+    over `memory_s`.
     """
 
     boot_s: float
@@ -42,7 +36,7 @@ class ServingSettings(msgspec.Struct, frozen=True):
     hold_s: float | None = None
     backlog_s: float = 60.0
     demand_s: float | None = None
-    refill_s: float | None = None
+    memory_s: float = 6 * 3600.0
     step_s: float = 5.0
     min_replicas: int = 1
     max_replicas: int = 100
@@ -54,21 +48,12 @@ class ServingSettings(msgspec.Struct, frozen=True):
     def window_s(self) -> float:
         return min(max(self.boot_s / 5.0, 10.0), 30.0) if self.demand_s is None else self.demand_s
 
-    def held_s(self, lasts: float) -> float:
-        """How long needs are remembered when that part of a deviation lasts a boot time."""
-        return min(max(self.boot_s * (2.0 - lasts), 150.0), 300.0) if self.hold_s is None else self.hold_s
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """One interval of monitoring: what arrived, what waits, what finished, how many replicas are asked for."""
-
-    arrivals: int
-    arrived_context: int
-    waiting: int
-    waiting_tokens: float
-    finished: int
-    finished_output: int
-    target: int
+    def held_s(self, lasts: float | None) -> float:
+        """How long needs are remembered when that part of a deviation lasts a boot; for two boots if nobody knows."""
+        if self.hold_s is not None:
+            return self.hold_s
+        boots = 2.0 if lasts is None else 1.0 + 7.0 * (1.0 - lasts) ** 2
+        return min(max(self.boot_s * boots, 150.0), 1200.0)
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -85,51 +70,36 @@ class Wish(msgspec.Struct, frozen=True):
 class ServingPolicy:
     """Keeps the demand series; a pure function of its settings and everything it was shown.
 
-    `error` is the standard error, in replicas, of its forecast over `refill_s`, from which a shared pool is sized
-    (`warm`); zero without a pool. Who measures how many requests per second a replica carries sets `carries`.
+    Who measures how many requests per second a replica carries sets `carries`.
     """
 
     def __init__(self, settings: ServingSettings, work: WorkModel, mean_output: float = 200.0) -> None:
         self.settings, self.work = settings, work
         self.forecaster = Forecaster(ForecastSettings(settings.boot_s, settings.step_s, settings.window_s))
-        self.reserve = None
-        if settings.refill_s is not None:
-            self.reserve = Forecaster(ForecastSettings(settings.refill_s, settings.step_s))
         self.carries: float | None = None
-        self.context = _Slow(1000.0)
-        self.output = _Slow(mean_output)
+        self.meter = Meter(work, settings.memory_s, settings.step_s, mean_output)
         self.rates: list[float] = []
         self.needs: list[int] = []
         self.forecast_on = settings.forecast
         self.held = 0.0
-        self.lasts = 0.0
-        self.error = 0.0
+        self.lasts: float | None = None
 
     def step(self, seen: Seen) -> Wish:
         """Decide after one interval."""
         settings = self.settings
-        self.context.learn(seen.arrived_context, seen.arrivals)
-        self.output.learn(seen.finished_output, seen.finished)
-        tail = self.work.decode_s * self.output.mean + self.work.request_s
+        self.meter.learn(seen)
         self.rates = [*self.rates, seen.arrivals / settings.step_s][-self._steps(settings.window_s) :]
-        demand = sum(self.rates) / len(self.rates) * self.each_s
-        backlog = self.work.prefill_s * seen.waiting_tokens + tail * seen.waiting
-        waits = backlog / settings.backlog_s
+        demand = sum(self.rates) / len(self.rates) * self.meter.each_s
+        waits = self.meter.waiting_s(seen) / settings.backlog_s
         followed, floor = self._foreseen(demand)
         wanted = self._replicas(max(followed + waits, floor))
         self.needs = [*self.needs, max(wanted, self._replicas(demand + waits))][-self._steps(settings.held_s(0.0)) :]
         return self._held(wanted, seen.target, demand, floor, floor > followed + waits)
 
     @property
-    def each_s(self) -> float:
-        """GPU-seconds of a mean request, as far as is learnt."""
-        work = self.work
-        return work.prefill_s * self.context.mean + work.decode_s * self.output.mean + work.request_s
-
-    @property
     def load(self) -> float:
         """The demand that one replica carries, of the settings or as measured, in requests like those of now."""
-        return self.settings.load if self.carries is None else self.carries * self.each_s
+        return self.settings.load if self.carries is None else self.carries * self.meter.each_s
 
     def _steps(self, seconds: float) -> int:
         return max(1, round(seconds / self.settings.step_s))
@@ -145,16 +115,14 @@ class ServingPolicy:
         A burst that is over when its replica is ready buys nothing. While the forecast is off or knows too little,
         all of demand is followed, with the margin by which "as now" has been wrong, so that nothing is unguarded.
         """
-        forecast, each_s = self.forecaster.feed(self.rates[-1], self.settings.safety), self.each_s
+        forecast, each_s = self.forecaster.feed(self.rates[-1], self.settings.safety), self.meter.each_s
         self.held = forecast.held
-        if self.reserve is not None:
-            self.error = self.reserve.feed(self.rates[-1], 0.0).error * each_s / self.load
-        self.lasts = 0.0
+        self.lasts = None
         if not forecast.trusted or not self.settings.forecast:
             return demand, 0.0
         limit = self.settings.distrust if self.forecast_on else self.settings.trust
         self.forecast_on = forecast.error_ratio <= limit
-        self.lasts = forecast.lasts if self.forecast_on else 0.0
+        self.lasts = forecast.lasts if self.forecast_on else None
         if not self.forecast_on:
             return demand, forecast.as_now * each_s
         return forecast.followed * each_s, forecast.floor * each_s
@@ -170,18 +138,3 @@ class ServingPolicy:
             return Wish(highest, "DemandBelow", demand, floor, self.forecast_on, self.held)
         reason = "Steady" if self.forecast_on or not self.settings.forecast else "SteadyForecastOff"
         return Wish(target, reason, demand, floor, self.forecast_on, self.held)
-
-
-class _Slow:
-    """A mean that forgets over some thousand samples; starts at a guess worth a hundred of them."""
-
-    def __init__(self, guess: float) -> None:
-        self.total, self.count = guess * 100.0, 100.0
-
-    def learn(self, total: float, count: float) -> None:
-        keep = math.exp(-count / 5000.0)
-        self.total, self.count = self.total * keep + total, self.count * keep + count
-
-    @property
-    def mean(self) -> float:
-        return self.total / self.count

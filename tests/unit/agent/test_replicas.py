@@ -11,7 +11,7 @@ from dure.cli.scale_replicas import read_services
 from dure.model.errors import InvalidInput, NotFound
 from dure.model.pulse import Pulse, Scaling
 from dure.scale.reallocation import Held
-from dure.scale.scaled import Scaled
+from dure.scale.scaled import Scaled, Weights
 
 
 class Levers:
@@ -61,6 +61,13 @@ def test_a_deployment_follows_its_traffic_up_and_down_within_its_bounds() -> Non
     traffic.run(keeper, 3 * 3600.0, 1.0)
     assert levers.replicas["chat"] == 2
     assert told[0].startswith("chat: 2 -> 4 by 'serving': DemandAbove: demand fills")
+
+
+def test_what_tokens_weigh_may_be_given_instead_of_requests() -> None:
+    levers, traffic = Levers(chat=2), Traffic()
+    service = Scaled(1, 20, boot=60.0, weights=Weights(prompt=0.0004, output=0.0, request=0.02))
+    traffic.run(ReplicaKeeper({"chat": service}, levers, traffic.pulse), 300.0, 7.5)
+    assert levers.replicas["chat"] == 4
 
 
 def test_a_service_of_a_pool_only_says_what_it_wants() -> None:

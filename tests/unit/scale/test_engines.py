@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dure.model.pulse import Pulse, Scaling
+from dure.scale.demand import WorkModel
 from dure.scale.engines import EngineSettings, Look, ReplicaEngine
 from dure.scale.serving import ServingSettings
 from dure.sim.serving.scalers import DureScaler
@@ -42,7 +43,7 @@ def stream(seconds: float, seed: int = 3) -> Requests:
 def test_the_live_engine_decides_what_the_benchmark_decides() -> None:
     """From counters, as they are scraped, the same number of replicas at every step as the simulator's own scaler."""
     requests, engine = stream(1500.0), Engine()
-    bench = DureScaler(ServingSettings(60.0, max_replicas=100), engine, 200.0)
+    bench = DureScaler(ServingSettings(60.0, max_replicas=100), WorkModel(), 200.0)
     live = ReplicaEngine(EngineSettings(60.0, step_s=STEP_S))
     live.decide(Look(0.0, 8, 8, Pulse(0.0, 0, 0, 0, 0)))
     service, counters = Service(requests, engine, Promise(), 60.0), Counters()

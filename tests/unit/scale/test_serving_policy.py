@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from dure.scale.demand import Seen, WorkModel
 from dure.scale.forecast import Forecaster, ForecastSettings
-from dure.scale.serving import Seen, ServingPolicy, ServingSettings, WorkModel
+from dure.scale.serving import ServingPolicy, ServingSettings
 from dure.scale.signals import SIGNALS, fitting, query
-from dure.sim.serving.warm import pool_size
 
 
 def seen(arrivals: int, target: int, waiting: int = 0) -> Seen:
@@ -31,6 +31,16 @@ def test_more_arrivals_mean_more_replicas_and_fewer_mean_fewer_after_the_hold() 
     assert counts[19] < counts[39]
     assert counts[45] == counts[39]
     assert counts[-1] == counts[19]
+
+
+def test_a_spell_of_short_prompts_gives_no_replicas_back() -> None:
+    policy = ServingPolicy(ServingSettings(boot_s=150.0, forecast=False), WorkModel())
+    counts, target = [], 20
+    for step in range(1440):
+        prompt = 500 if 1080 <= step < 1260 else 1500
+        target = policy.step(Seen(200, 200 * prompt, 0, 0.0, 200, 40_000, target)).replicas
+        counts.append(target)
+    assert min(counts[1080:]) >= counts[1079] - 2
 
 
 def test_waiting_work_raises_the_wish() -> None:
@@ -134,8 +144,9 @@ def test_in_a_surge_as_high_as_the_last_ones_no_second_one_on_top_is_provided_fo
 
 def test_needs_are_remembered_longer_where_bursts_come_again() -> None:
     settings = ServingSettings(boot_s=140.0)
-    assert settings.held_s(0.0) == 280.0
+    assert settings.held_s(0.0) == 1120.0
     assert settings.held_s(1.0) == 150.0
+    assert settings.held_s(None) == 280.0
 
 
 def test_after_a_day_the_hours_of_yesterday_speak_where_they_help() -> None:
@@ -197,13 +208,6 @@ def test_a_kept_level_still_gives_way_to_a_backlog() -> None:
     policy = ServingPolicy(ServingSettings(boot_s=150.0), WorkModel())
     counts = play(policy, swinging(60, 1440))
     assert policy.step(seen(60, counts[-1], waiting=5000)).replicas > 1.5 * counts[-1]
-
-
-def test_services_together_need_fewer_machines_in_reserve_than_each_alone() -> None:
-    errors = (3.0, 4.0, 12.0)
-    assert pool_size(errors, 2.0) == 26
-    assert pool_size(errors, 2.0) < sum(pool_size((error,), 2.0) for error in errors)
-    assert pool_size((), 2.0) == 0
 
 
 def test_without_its_forecast_demand_keeps_the_margin_of_as_now() -> None:

@@ -11,13 +11,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dure.scale.demand import Seen, WorkModel
 from dure.scale.hpa import engine as hpa
 from dure.scale.hpa.normalize import HpaState
 from dure.scale.hpa.observe import Pod, Sight, Total
 from dure.scale.hpa.spec import Behavior, External, HpaSpec, Rules
 from dure.scale.keda import engine as keda
 from dure.scale.keda.spec import ScaledObject, Trigger
-from dure.scale.serving import Seen, ServingPolicy, ServingSettings, WorkModel
+from dure.scale.serving import ServingPolicy, ServingSettings
 from dure.sim.serving.service import Engine, Reading, Requests
 
 SYNC_S = 15.0
@@ -123,21 +124,24 @@ class OracleScaler:
 class DureScaler:
     """Dure's policy on what monitoring shows."""
 
-    def __init__(self, settings: ServingSettings, engine: Engine, mean_output: float) -> None:
-        work = WorkModel(engine.prefill_s, engine.decode_s, engine.request_s)
+    def __init__(self, settings: ServingSettings, work: WorkModel, mean_output: float) -> None:
         self.policy = ServingPolicy(settings, work, mean_output)
 
     def decide(self, reading: Reading) -> int:
-        seen = Seen(
-            reading.arrivals,
-            reading.arrived_context,
-            reading.waiting,
-            reading.waiting_tokens,
-            reading.finished,
-            reading.finished_output,
-            reading.target,
-        )
-        return self.policy.step(seen).replicas
+        return self.policy.step(seen_of(reading)).replicas
+
+
+def seen_of(reading: Reading) -> Seen:
+    """What Dure's policies look at, of what monitoring shows."""
+    return Seen(
+        reading.arrivals,
+        reading.arrived_context,
+        reading.waiting,
+        reading.waiting_tokens,
+        reading.finished,
+        reading.finished_output,
+        reading.target,
+    )
 
 
 def _running_max(series: NDArray[np.float64], ahead: int) -> NDArray[np.float64]:

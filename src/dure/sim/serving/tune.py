@@ -2,7 +2,7 @@
 
 Called by `dure scale tune`. Plays the recording with the cautious thresholds (80/20) while it records every signal,
 ranks the signals by how well they follow load, plays the best ones over their thresholds and Dure's policy over its
-margins with the load that a replica was found to carry, and keeps the cheapest setting that stays within the allowed
+margins with what tokens were found to take of a replica, and keeps the cheapest setting that stays within the allowed
 misses.
 """
 
@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dure.scale.demand import WorkModel
 from dure.scale.presets import CAUTIOUS
 from dure.scale.serving import ServingSettings
 from dure.scale.signals import Fit, fitting
-from dure.sim.serving.profile import capacity, early
+from dure.sim.serving.profile import capacity, early, weights
 from dure.sim.serving.run import play
 from dure.sim.serving.scalers import DureScaler, HpaScaler, KedaScaler, Scaler
 from dure.sim.serving.service import Engine, Outcome, Promise, Reading, Requests
@@ -39,12 +40,13 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """The ranking of signals, every trial, the starting point and the proposal."""
+    """The ranking of signals, every trial, the starting point, the proposal, and what tokens weigh in Dure's."""
 
     fits: tuple[Fit, ...]
     trials: tuple[Trial, ...]
     start: Trial
     proposal: Trial | None
+    work: WorkModel
 
 
 class _Recorder:
@@ -77,7 +79,8 @@ def tune(requests: Requests, boot_s: float, allowed: float, engine: Engine, prom
         return Trial(policy, signal, setting, outcome.miss_rate, outcome.gpu_hours)
 
     cautious = HpaScaler("utilization", CAUTIOUS.up_at / 100.0, most, CAUTIOUS.window_s, CAUTIOUS.down_at / 100.0)
-    load = capacity(early(requests, warm_up_s), engine, promise)
+    known = early(requests, warm_up_s)
+    load, work = capacity(known, engine, promise), weights(known, engine, promise)
     recorder = _Recorder(cautious, engine, float(requests.output.mean()))
     start = trial("hpa", "utilization", CAUTIOUS.up_at / 100.0, recorder)
     fits = fitting(_smooth(recorder.load), {name: _smooth(row) for name, row in recorder.rows.items()}, load)
@@ -89,11 +92,11 @@ def tune(requests: Requests, boot_s: float, allowed: float, engine: Engine, prom
             scaler: Scaler = HpaScaler(signal, setting, most) if averaged else KedaScaler(signal, setting, most)
             trials.append(trial("hpa" if averaged else "keda", signal, setting, scaler))
     for safety in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0):
-        settings = ServingSettings(boot_s, load=load, safety=safety, max_replicas=most)
-        trials.append(trial("dure", "work", safety, DureScaler(settings, engine, 200.0)))
+        settings = ServingSettings(boot_s, safety=safety, max_replicas=most)
+        trials.append(trial("dure", "work", safety, DureScaler(settings, work, 200.0)))
     good = [found for found in trials if found.miss_rate <= allowed]
     proposal = min(good, key=lambda found: (found.gpu_hours, found.policy, found.setting), default=None)
-    return Advice(fits, tuple(trials), start, proposal)
+    return Advice(fits, tuple(trials), start, proposal, work)
 
 
 def _smooth(values: list[float]) -> NDArray[np.float64]:

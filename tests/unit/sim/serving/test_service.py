@@ -8,11 +8,10 @@ import pytest
 from dure.sim.serving import kernel as k
 from dure.sim.serving.arrivals import from_hour, from_rates
 from dure.sim.serving.frontier import envelope, hours_at, misses_at
-from dure.sim.serving.profile import capacity, early
+from dure.sim.serving.profile import capacity, early, weights
 from dure.sim.serving.run import play
 from dure.sim.serving.scalers import HpaScaler, KedaScaler, OracleScaler
 from dure.sim.serving.service import Engine, Promise, Requests, Service
-from dure.sim.serving.shared import WarmPool
 
 
 def stream(rate: float, seconds: int, seed: int = 1) -> Requests:
@@ -144,17 +143,35 @@ def test_a_replica_of_a_service_with_long_prompts_carries_less() -> None:
     assert carried[1] < 0.8 * carried[0]
 
 
+def test_what_tokens_weigh_holds_for_mixes_that_were_not_played() -> None:
+    """Half chat and half code were seen; what a replica carries of either alone follows within a tenth."""
+    rng = np.random.default_rng(4)
+    at = np.sort(rng.uniform(0, 600, 4000))
+    long = rng.uniform(size=4000) < 0.5
+    context = np.where(long, rng.integers(1200, 2400, 4000), rng.integers(500, 1200, 4000))
+    output = np.where(long, rng.integers(60, 160, 4000), rng.integers(150, 350, 4000))
+    work = weights(Requests(at, context, output, 600.0), Engine(), Promise())
+    engine, nominal = Engine(), []
+    for of in (long, ~long):
+        carried = capacity(Requests(at[of], context[of], output[of], 600.0), engine, Promise())
+        computed = engine.prefill_s * context[of] + engine.decode_s * output[of] + engine.request_s
+        rate = carried / float(computed.mean())
+        weighed = work.prefill_s * context[of] + work.decode_s * output[of] + work.request_s
+        assert rate * float(weighed.mean()) == pytest.approx(1.0, rel=0.1)
+        nominal.append(carried)
+    assert nominal[0] < 0.85 * nominal[1], "what is computed says nothing of the sort"
+
+
+def test_requests_that_are_all_alike_can_be_weighed() -> None:
+    alike = Requests(np.arange(50.0), np.full(50, 1000), np.full(50, 1), 50.0)
+    work = weights(alike, Engine(), Promise())
+    assert min(work.prefill_s, work.decode_s) >= 0.0
+    each_s = 1000 * work.prefill_s + work.decode_s + work.request_s
+    assert each_s == pytest.approx(0.171 / capacity(alike, Engine(), Promise()), rel=0.05)
+
+
 def test_a_profile_sees_only_what_has_already_come() -> None:
     requests = stream(4.0, 300)
     seen = early(requests, 60.0)
     assert 0 < len(seen.arrival_s) < len(requests.arrival_s)
     assert float(seen.arrival_s[-1]) < 60.0
-
-
-def test_a_warm_pool_grows_by_machines_that_boot_and_shrinks_by_those_that_would_be_warm_last() -> None:
-    pool = WarmPool(1, boot_s=150.0, warm_s=20.0)
-    pool.resize(3, 10.0)
-    assert sorted(pool.slots) == [0.0, 140.0, 140.0]
-    assert pool.take(3, 11.0) == 1
-    pool.resize(2, 12.0)
-    assert sorted(pool.slots) == [140.0, 140.0]

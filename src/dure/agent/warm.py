@@ -1,0 +1,125 @@
+"""Keeps Deployments that share machines: who runs how many replicas, and how many nodes are kept for what may come.
+
+Turned by `dure scale replicas` for the services of its `share`. Nodes are kept by a Deployment of placeholders: pods
+of the lowest priority that ask for what a replica asks for and do nothing. A replica pushes one aside and starts on a
+node that is there; the one that was pushed aside waits, for which the cluster's node autoscaler boots a node; on a
+node that a replica has left it keeps the node from being let go. So placeholders are all that is ever asked of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from dure.model.errors import DureError
+from dure.model.pulse import Pulse
+from dure.model.units import Instant, Seconds
+from dure.scale.demand import Seen
+from dure.scale.reallocation import Held
+from dure.scale.scaled import Scaled, Share, work_of
+from dure.scale.warm import Machines, WarmPolicy, WarmSettings
+
+
+class Levers(Protocol):
+    """What can be seen of Deployments and done to them."""
+
+    def fetch(self, name: str) -> Held: ...
+
+    def scale(self, name: str, replicas: int) -> None: ...
+
+
+class Shared(msgspec.Struct, frozen=True):
+    """One turn: replicas before and after, placeholders before and after; `error` when nothing was decided."""
+
+    replicas: dict[str, tuple[int, int]]
+    placeholders: tuple[int, int]
+    error: str = ""
+
+
+class ShareKeeper:
+    """`pulse` reads what a service shows now; None when nothing answered, and then nothing is changed."""
+
+    def __init__(
+        self,
+        share: Share,
+        services: Mapping[str, Scaled],
+        levers: Levers,
+        pulse: Callable[[str, Scaled], Pulse | None],
+        step_s: Seconds = 15.0,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._share, self._services, self._levers, self._pulse, self._tell = share, services, levers, pulse, tell
+        self._policy = WarmPolicy(
+            WarmSettings(share.boot, share.start, share.safety, step_s=step_s, most=share.most),
+            [work_of(one) for one in services.values()],
+            [one.min for one in services.values()],
+            [one.max for one in services.values()],
+        )
+        self._last: dict[str, Pulse] = {}
+        self._step_s = step_s
+
+    def turn(self, now_s: Instant, *, apply: bool = True) -> Shared | None:
+        """One look at all of them; None for the first, which only says where their counters begin."""
+        try:
+            held = {name: self._levers.fetch(name) for name in self._services}
+            kept = self._levers.fetch(self._share.placeholders)
+            seen = self._seen(held)
+            if seen is None:
+                return None
+            return self._decided(seen, held, kept, apply)
+        except DureError as error:
+            return Shared({}, (0, 0), str(error))
+
+    def _seen(self, held: Mapping[str, Held]) -> list[Seen] | None:
+        shown: dict[str, Pulse] = {}
+        for name, service in self._services.items():
+            pulse = self._pulse(name, service)
+            if pulse is not None:
+                shown[name] = pulse
+        last, self._last = self._last, shown
+        if len(shown) < len(self._services) or len(last) < len(self._services):
+            return None
+        found = []
+        for (name, pulse), one in zip(shown.items(), self._policy.ones, strict=True):
+            if pulse.asked < last[name].asked or pulse.answered < last[name].answered:
+                return None
+            found.append(_between(last[name], pulse, held[name].replicas, one.slow.context.mean, self._step_s))
+        return found
+
+    def _decided(self, seen: list[Seen], held: Mapping[str, Held], kept: Held, apply: bool) -> Shared:
+        leaving = sum(max(one.pods - one.replicas, 0) for one in held.values())
+        machines = Machines(kept.ready, max(kept.replicas - kept.ready, 0), leaving)
+        division = self._policy.step(seen, machines)
+        replicas = dict(zip(held, division.replicas, strict=True))
+        placeholders = max(division.machines - sum(division.replicas), 0)
+        if apply:
+            self._apply(held, replicas, kept.replicas, placeholders)
+        pairs = {name: (held[name].replicas, count) for name, count in replicas.items()}
+        return Shared(pairs, (kept.replicas, placeholders))
+
+    def _apply(self, held: Mapping[str, Held], replicas: Mapping[str, int], before: int, placeholders: int) -> None:
+        """Who gives back goes first, so that who takes finds room."""
+        for name in sorted(replicas, key=lambda name: replicas[name] - held[name].replicas):
+            if replicas[name] != held[name].replicas:
+                self._levers.scale(name, replicas[name])
+                self._tell(f"{name}: {held[name].replicas} -> {replicas[name]} replicas of the shared machines")
+        if placeholders != before:
+            self._levers.scale(self._share.placeholders, placeholders)
+            self._tell(f"{self._share.placeholders}: {before} -> {placeholders} machines kept warm or booting")
+
+
+def _between(last: Pulse, now: Pulse, replicas: int, context: float, step_s: Seconds) -> Seen:
+    """What came between two looks, as if they had been one step apart."""
+    part = step_s / max(now.at_s - last.at_s, 1e-3)
+    tokens = now.waiting_tokens if now.waiting_tokens is not None else now.waiting * context
+    return Seen(
+        round((now.asked - last.asked) * part),
+        round((now.prompt_tokens - last.prompt_tokens) * part),
+        now.waiting,
+        tokens,
+        round((now.answered - last.answered) * part),
+        round((now.output_tokens - last.output_tokens) * part),
+        replicas,
+    )

@@ -1,0 +1,205 @@
+"""Machines that several services share: how many there should be, and who runs replicas on them.
+
+Called by `dure scale replicas` for services that share machines (`agent.warm`), and by the simulator. A replica on a
+machine that is there is ready after `warm_s`, on one that must be booted after `boot_s`. So two questions are asked
+apart. How many machines: what all services together are expected to need one boot from now, and `safety` standard
+errors of that common forecast, which are fewer than those of each alone. Whose they are: whoever is nearest to being
+short gets the next one, in standard errors of what it needs one warm start from now; none idles beside who is short.
+Invariant: no more replicas are given than there are machines. Cost: O(machines x services) and the forecasts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from dure.scale.demand import Meter, Seen, WorkModel
+from dure.scale.forecast import Forecast, Forecaster, ForecastSettings, Highest, Rolling
+from dure.scale.serving import ServingSettings
+
+
+class WarmSettings(msgspec.Struct, frozen=True):
+    """A machine changes hands where its new service has less than `keen` standard errors in reserve, and `apart`
+    fewer than the old one keeps: moves cost a drain and a start. The work of a request is a mean over
+    `sudden_s` where machines are divided, over `slow_s` where they are foreseen."""
+
+    boot_s: float
+    warm_s: float = 20.0
+    safety: float = 2.0
+    keen: float = 2.0
+    apart: float = 1.5
+    sudden_s: float = 60.0
+    slow_s: float = 6 * 3600.0
+    backlog_s: float = 60.0
+    step_s: float = 5.0
+    most: int = 1000
+
+
+class Machines(msgspec.Struct, frozen=True):
+    """Those without a replica: `free` ones are warm, others boot; `leaving` ones finish the requests of one."""
+
+    free: int
+    booting: int = 0
+    leaving: int = 0
+
+
+class Division(msgspec.Struct, frozen=True):
+    """Replicas of each service, and the machines that there should be, for these and for what may come."""
+
+    replicas: tuple[int, ...]
+    machines: int
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A service now: what it has, what it needs one warm start from now, the standard error of that, its bounds."""
+
+    held: int
+    need: float
+    error: float
+    least: int = 1
+    most: int = 1000
+
+    def reserve(self, replicas: int) -> float:
+        """Standard errors between what is needed and so many replicas."""
+        return (replicas - self.need) / self.error
+
+
+def divided(standings: Sequence[Standing], free: int, surplus: int, keen: float, apart: float) -> tuple[int, ...]:
+    """Who has how many: free machines to who has least in reserve, then moves, then `surplus` ones are let go."""
+    given = [one.held for one in standings]
+    places = range(len(given))
+
+    def poorest() -> int | None:
+        able = [place for place in places if given[place] < standings[place].most]
+        return min(able, key=lambda place: (standings[place].reserve(given[place]), place), default=None)
+
+    def richest() -> int | None:
+        able = [place for place in places if given[place] > standings[place].least]
+        return max(able, key=lambda place: (standings[place].reserve(given[place] - 1), -place), default=None)
+
+    for _ in range(free):
+        taker = poorest()
+        if taker is not None:
+            given[taker] += 1
+    for _ in range(sum(given)):
+        taker, giver = poorest(), richest()
+        if giver is None or taker is None or giver == taker or standings[taker].reserve(given[taker]) >= keen:
+            break
+        if standings[giver].reserve(given[giver] - 1) <= standings[taker].reserve(given[taker]) + apart:
+            break
+        given[giver], given[taker] = given[giver] - 1, given[taker] + 1
+    for _ in range(surplus):
+        giver = richest()
+        if giver is None:
+            break
+        given[giver] -= 1
+    return tuple(given)
+
+
+class WarmPolicy:
+    """Keeps the services' series; a pure function of its settings and everything it was shown."""
+
+    def __init__(
+        self, settings: WarmSettings, works: Sequence[WorkModel], least: Sequence[int] = (), most: Sequence[int] = ()
+    ) -> None:
+        self.settings = settings
+        self.least = tuple(least) or (1,) * len(works)
+        self.most = tuple(most) or (settings.most,) * len(works)
+        self.ones = [_One(settings, work) for work in works]
+        self.total = _Total(settings)
+
+    def step(self, seen: Sequence[Seen], machines: Machines) -> Division:
+        """Decide after one interval; each service's `target` is what it has, ready or starting."""
+        for one, shown in zip(self.ones, seen, strict=True):
+            one.feed(shown)
+        wanted = min(self.total.step(self.ones), self.settings.most)
+        standings = [
+            Standing(shown.target, one.need, one.error, least, most)
+            for one, shown, least, most in zip(self.ones, seen, self.least, self.most, strict=True)
+        ]
+        there = sum(shown.target for shown in seen) + machines.free + machines.leaving
+        surplus = max(there - wanted, 0) if machines.booting == 0 else 0
+        settings = self.settings
+        return Division(divided(standings, machines.free, surplus, settings.keen, settings.apart), wanted)
+
+
+class _One:
+    """One service, in replicas: what it needs soon and how sure that is, what it is expected to need in a boot."""
+
+    def __init__(self, settings: WarmSettings, work: WorkModel) -> None:
+        self.settings = settings
+        self.sudden = Meter(work, settings.sudden_s, settings.step_s)
+        self.slow = Meter(work, settings.slow_s, settings.step_s)
+        soon_s = ServingSettings(settings.warm_s).window_s
+        self.near = Forecaster(ForecastSettings(settings.warm_s, settings.step_s, soon_s))
+        self.far = Forecaster(ForecastSettings(settings.boot_s, settings.step_s))
+        self.window = max(1, round(soon_s / settings.step_s))
+        self.recent: list[float] = []
+        self.need, self.error, self.waits, self.counted = 0.0, 1.0, 0.0, 0.0
+        self.expected: Forecast | None = None
+
+    def feed(self, seen: Seen) -> None:
+        self.sudden.learn(seen)
+        self.slow.learn(seen)
+        rate = seen.arrivals / self.settings.step_s
+        self.recent = [*self.recent, rate * self.sudden.each_s][-self.window :]
+        demand = sum(self.recent) / len(self.recent)
+        self.waits = self.sudden.waiting_s(seen) / self.settings.backlog_s
+        near = self.near.feed(self.recent[-1], 0.0)
+        self.need = self.waits + (max(demand, near.mean) if near.trusted else demand)
+        self.error = max(near.error if near.trusted else GUESSED * self.need, LEAST_ERROR)
+        self.counted = rate * self.slow.each_s
+        self.expected = self.far.feed(self.counted, 0.0)
+
+
+class _Total:
+    """All services together: the sum of their forecasts, and by how much that sum was wrong one boot later."""
+
+    def __init__(self, settings: WarmSettings) -> None:
+        self.settings, self.serving = settings, ServingSettings(settings.boot_s)
+        laws = ForecastSettings(settings.boot_s, settings.step_s)
+        self.ahead, self.width = self._steps(settings.boot_s), self._steps(laws.short_s)
+        self.errors = Rolling(self._steps(laws.memory_s), 1)
+        self.level = Rolling(self._steps(laws.level_s), 1)
+        self.highest = Highest(self._steps(laws.day_s + laws.level_s))
+        self.beyond, self.least_errors = laws.beyond, laws.least_errors
+        self.recent: list[float] = []
+        self.said: list[float] = []
+        self.needs: list[int] = []
+
+    def step(self, ones: Sequence[_One]) -> int:
+        """Machines that there should be: what is needed now, and the highest that was foreseen for a hold time."""
+        self.recent = [*self.recent, sum(one.counted for one in ones)][-self.width :]
+        now = sum(self.recent) / len(self.recent)
+        self.level.add(np.array([self.recent[-1]]))
+        self.highest.add(now)
+        needed, lasts = self._needed([one.expected for one in ones if one.expected is not None], now)
+        waits = sum(one.waits for one in ones)
+        least = sum(math.ceil(one.need) for one in ones)
+        self.needs = [*self.needs, math.ceil(needed + waits)][-self._steps(self.serving.held_s(0.0)) :]
+        return max(least, *self.needs[-self._steps(self.serving.held_s(lasts)) :])
+
+    def _needed(self, far: Sequence[Forecast], now: float) -> tuple[float, float | None]:
+        """Without what waits; and how much of a deviation lasts, by which needs are remembered."""
+        if not all(one.trusted for one in far):
+            return now * (1.0 + self.settings.safety * GUESSED), None
+        mean = sum(one.mean for one in far)
+        if len(self.said) >= self.ahead:
+            then = self.said[-self.ahead]
+            self.errors.add(np.array([((now - then) / max(then, LEAST_ERROR)) ** 2]))
+        self.said = [*self.said, mean][-self.ahead :]
+        error = math.sqrt(float(self.errors.mean[0])) if self.errors.count >= self.least_errors else GUESSED
+        limit = max(self.highest.value, self.beyond * float(self.level.mean[0]))
+        floor = max(min(mean * (1.0 + self.settings.safety * error), limit), mean)
+        lasts = sum(one.lasts * one.mean for one in far) / max(mean, LEAST_ERROR)
+        return max(sum(one.followed for one in far), floor), lasts
+
+    def _steps(self, seconds: float) -> int:
+        return max(1, round(seconds / self.settings.step_s))
+
+
+# Errors in parts of demand while nothing is known of them, and the least in replicas that is believed.
+GUESSED, LEAST_ERROR = 0.15, 0.05
