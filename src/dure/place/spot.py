@@ -144,8 +144,9 @@ def choose(view: SpotView, seen: Seen) -> Rent:
 def _best(left: int, work: int, cell: tuple[int, int, int], markets: Sequence[tuple[float, Market]]) -> Rent:
     """The action that costs least over all that the market may be, each with its share."""
     total = [0.0, 0.0, 0.0]
-    for share, market in markets:
-        total = [sum_ + share * cost for sum_, cost in zip(total, costs(left, work, cell, market), strict=True)]
+    found = costs(left, work, cell, tuple(market for _, market in markets))
+    for (share, _), day in zip(markets, found, strict=True):
+        total = [sum_ + share * cost for sum_, cost in zip(total, day, strict=True)]
     # Where nothing reaches the deadline any more, on-demand is late by the least.
     return Rent(total.index(min(total))) if min(total) < HOPELESS else Rent.ON_DEMAND
 

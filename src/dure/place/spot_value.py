@@ -28,7 +28,6 @@ _WAIT = 1e-6
 _BEGINS = np.array([0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
 _WIDTHS = np.array([1.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, np.inf])
 _PASSING = (1.0 / _WIDTHS)[:, None]
-_STAYING = 1.0 - _PASSING
 _MIDDLES = np.array([0.0, 1.0, 2.5, 5.5, 11.5, 23.5, 47.5, 95.5])
 # What can be, as planes of a table: the market and what runs on it. Nothing runs on spot that is down.
 _PLANES = ((UP, IDLE), (DOWN, IDLE), (UP, ON_DEMAND), (DOWN, ON_DEMAND), (UP, SPOT))
@@ -59,11 +58,19 @@ def ending(k: float, grain: float) -> Floats:
     return np.asarray(1.0 - ((_MIDDLES + grain) / (_MIDDLES + grain + 1.0)) ** k)
 
 
-def costs(left: int, work: int, cell: tuple[int, int, int], market: Market) -> tuple[float, ...]:
-    """Of each action, to the end, with `left` ticks left for `work` ticks of work. `cell` is the market (up or down),
-    the class of its age, and what runs. At least `HOPELESS` where the deadline is hardly reached by it."""
+def costs(left: int, work: int, cell: tuple[int, int, int], markets: tuple[Market, ...]) -> list[tuple[float, ...]]:
+    """On each market, of each action, to the end, with `left` ticks left for `work` ticks of work.
+
+    `cell` is whether the market is up, the class of its age, and what runs. Where the deadline is hardly reached any
+    more it is at least `HOPELESS`.
+    """
+    after = _table(_WORK_STEP * (work // _WORK_STEP + 1), markets).after(left - 1)
+    return [_costs(after[:, number], work, cell, market) for number, market in enumerate(markets)]
+
+
+def _costs(after: Floats, work: int, cell: tuple[int, int, int], market: Market) -> tuple[float, ...]:
+    """The plain twin of `_Table`: one cell, from what is still to be paid a tick later."""
     state, age, running = cell
-    after = _table(_WORK_STEP * (work // _WORK_STEP + 1), market).after(left - 1)
     ends = float(ending(market.lost if state == UP else market.back, market.grain)[age])
     older, passing = min(age + 1, len(_BEGINS) - 1), float(1.0 / _WIDTHS[age])
     found = []
@@ -82,59 +89,75 @@ def costs(left: int, work: int, cell: tuple[int, int, int], market: Market) -> t
 
 
 class _Table:
-    """What is still to be paid, `[plane, class of age, work left]` for each tick left; grows with who asks.
+    """What is still to be paid, `[plane, market, class of age, work left]` for each tick left; grows with who asks.
 
-    One row beyond the oldest class is never weighed, as that class does not pass.
+    All is kept in one line of figures, so that a step over it is some twenty array operations on the whole: the class
+    that follows is one row further (what lies behind the oldest, which does not pass, counts nothing), and one tick
+    of work less is one figure before.
     """
 
-    def __init__(self, work: int, market: Market) -> None:
-        chances = {UP: ending(market.lost, market.grain), DOWN: ending(market.back, market.grain)}
-        prices = {IDLE: _WAIT, SPOT: market.price, ON_DEMAND: 1.0}
-        self._ends = np.array([chances[state] for state, _ in _PLANES])[:, :, None]
-        self._paid = np.array([prices[runs] for _, runs in _PLANES])[:, None, None]
-        self._lasts, self._elsewhere = 1.0 - self._ends, market.elsewhere
-        last = np.zeros((len(_PLANES), len(_BEGINS) + 1, work + 1))
-        last[:, :-1, 1:] = _NEVER
-        self._rows = [last]
-        self._costs, self._part = np.empty(last[:, :-1].shape), np.empty(last[:, :-1].shape)
-        self._turns = np.empty(last[:, :1].shape)
+    def __init__(self, work: int, markets: tuple[Market, ...]) -> None:
+        self._shape = len(_PLANES), len(markets), len(_BEGINS), work + 1
+        chances = {
+            UP: [ending(market.lost, market.grain) for market in markets],
+            DOWN: [ending(market.back, market.grain) for market in markets],
+        }
+        prices = {IDLE: [_WAIT] * len(markets), SPOT: [one.price for one in markets], ON_DEMAND: [1.0] * len(markets)}
+        ends = np.array([chances[state] for state, _ in _PLANES])[..., None]
+        self._ends, self._lasts = self._spread(ends), self._spread(1.0 - ends)
+        self._paid = self._spread(np.array([prices[runs] for _, runs in _PLANES])[..., None, None])
+        self._passing, self._staying = self._spread(_PASSING), self._spread(1.0 - _PASSING)
+        self._elsewhere = np.array([market.elsewhere for market in markets])[:, None, None]
+        self._cost, self._part = np.empty(self._ends.size), np.empty(self._ends.size)
+        self._turns = np.empty((*self._shape[:2], 1, work + 1))
+        self._rows = [np.zeros(self._ends.size + work + 1)]
+        self._open(self._rows[0])[..., 1:] = _NEVER
 
     def after(self, left: int) -> Floats:
         while len(self._rows) <= left:
             self._rows.append(self._before(self._rows[-1]))
-        return self._rows[left]
+        return self._open(self._rows[left])
 
     def _before(self, after: Floats) -> Floats:
         """One tick more: first what it costs to have each thing run for a tick, then the least of what can be done.
 
-        `costs` says the same of one cell. Idle and on-demand come in pairs of planes, the market up and down.
+        Planes come in pairs, the market up and down: two idle, two on-demand, and spot, which is up.
         """
-        cost, part = self._costs, self._part
-        np.multiply(_PASSING, after[:, 1:], out=cost)
-        np.multiply(_STAYING, after[:, :-1], out=part)
+        cost, part, pair = self._cost, self._part, 2 * self._ends.size // len(_PLANES)
+        np.multiply(self._passing, after[self._shape[-1] :], out=cost)
+        np.multiply(self._staying, after[: -self._shape[-1]], out=part)
         cost += part
         cost *= self._lasts
         cost += self._paid
-        np.multiply(self._ends, self._turned(after), out=part)
+        np.multiply(self._open(self._ends), self._turned(self._open(after)), out=self._open(part))
         cost += part
-        before = np.zeros(after.shape)
-        best, launched, run_on = before[:, :-1, 1:], cost[..., 1:], cost[..., :-1]
-        np.minimum(launched[:2], launched[2:4], out=best[:2])
-        np.minimum(launched[:2], run_on[2:4], out=best[2:4])
-        np.minimum(best[0], run_on[4], out=best[4])
-        np.minimum(best[:3:2], launched[4], out=best[:3:2])
-        np.minimum(best, _NEVER, out=best)
+        before = np.zeros(after.size)
+        idle, rented, spot = cost[:pair], cost[pair : 2 * pair], cost[2 * pair :]
+        best_idle, best_rented, best_spot = before[:pair], before[pair : 2 * pair], before[2 * pair : len(cost)]
+        np.minimum(idle, rented, out=best_idle)
+        np.minimum(idle[1:], rented[:-1], out=best_rented[1:])
+        np.minimum(best_idle[1 : len(spot)], spot[:-1], out=best_spot[1:])
+        for best in (best_idle[: len(spot)], best_rented[: len(spot)]):
+            np.minimum(best, spot, out=best)
+        np.minimum(before, _NEVER, out=before)
+        self._open(before)[..., 0] = 0.0
         return before
 
     def _turned(self, after: Floats) -> Floats:
         """The same where the market has just turned: who loses spot is idle, unless another pool is up."""
-        turns, up, down = self._turns, after[:3:2, :1], after[1:4:2, :1]
+        turns, up, down = self._turns, after[:3:2, :, :1], after[1:4:2, :, :1]
         turns[:3:2] = self._elsewhere * up + (1.0 - self._elsewhere) * down
         turns[1:4:2] = up
         turns[4] = turns[0]
         return turns
 
+    def _open(self, line: Floats) -> Floats:
+        return line[: self._ends.size].reshape(self._shape)
 
-@lru_cache(maxsize=6)
-def _table(work: int, market: Market) -> _Table:
-    return _Table(work, market)
+    def _spread(self, figures: Floats) -> Floats:
+        return np.ascontiguousarray(np.broadcast_to(figures, self._shape)).ravel()
+
+
+@lru_cache(maxsize=3)
+def _table(work: int, markets: tuple[Market, ...]) -> _Table:
+    return _Table(work, markets)

@@ -152,22 +152,22 @@ def test_the_table_is_the_cheapest_way_worked_out_step_by_step(elsewhere: float)
     for left, todo, up, age, running in itertools.product(
         range(1, ticks + 1), range(1, work + 1), (False, True), range(oldest + 1), Rent
     ):
-        found = costs(left, todo, (int(up), age, running), market)
+        [found] = costs(left, todo, (int(up), age, running), (market,))
         for rent, cost in plain(left, todo, up, age, running).items():
             assert found[rent] == pytest.approx(min(1e12, cost), rel=1e-9)
         if not up:
             assert found[Rent.SPOT] >= HOPELESS, "nobody starts on a market that is down"
 
 
-def test_a_table_that_has_grown_for_others_gives_the_same_figures() -> None:
-    market = Market(lost=0.35, back=1.3, price=0.45, elsewhere=0.2, grain=2.0)
+def test_a_table_that_has_grown_for_others_or_is_of_several_markets_gives_the_same_figures() -> None:
+    calm, wild = (Market(lost, back=1.3, price=0.45, elsewhere=0.2, grain=2.0) for lost in (0.35, 5.0))
     asked = [(9, 4, (1, 2, Rent.IDLE)), (40, 31, (0, 0, Rent.ON_DEMAND)), (12, 5, (1, 0, Rent.SPOT))]
     alone = []
     for one in asked:
         spot_value._table.cache_clear()
-        alone.append(costs(*one, market))
+        alone.append([*costs(*one, (calm,)), *costs(*one, (wild,))])
     spot_value._table.cache_clear()
-    assert [costs(*one, market) for one in reversed(asked)] == alone[::-1]
+    assert [costs(*one, (calm, wild)) for one in reversed(asked)] == alone[::-1]
 
 
 def test_what_has_lasted_is_less_likely_to_end_and_by_the_law_of_its_age() -> None:
@@ -181,7 +181,7 @@ def test_what_has_lasted_is_less_likely_to_end_and_by_the_law_of_its_age() -> No
 def test_who_runs_on_spot_that_is_up_goes_on_there() -> None:
     market = Market(lost=0.5, back=0.5, price=0.3)
     for todo, age in itertools.product(range(1, 40), range(8)):
-        found = costs(60, todo, (1, age, Rent.SPOT), market)
+        [found] = costs(60, todo, (1, age, Rent.SPOT), (market,))
         assert found.index(min(found)) == Rent.SPOT
 
 
@@ -190,9 +190,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, Market]]:
     """What the table is asked for; it always answers to wait."""
     seen: list[tuple[int, int, Market]] = []
 
-    def waits(left: int, work: int, _: tuple[int, int, int], market: Market) -> tuple[float, ...]:
-        seen.append((left, work, market))
-        return (1.0, 2.0, 3.0)
+    def waits(left: int, work: int, _: tuple[int, int, int], markets: tuple[Market]) -> list[tuple[float, ...]]:
+        seen.append((left, work, *markets))
+        return [(1.0, 2.0, 3.0)]
 
     monkeypatch.setattr(spot, "costs", waits)
     return seen
@@ -247,8 +247,8 @@ def test_the_moment_is_looked_up_in_whole_ticks_with_no_more_slack_than_there_is
 ) -> None:  # fmt: skip
     """Only the cell that is looked up says to wait; the others would rent."""
 
-    def figures(left: int, work: int, where: tuple[int, int, int], _: Market) -> tuple[float, ...]:
-        return (1.0, 3.0, 2.0) if (left, work, *where) == (*cell, 0, 2, Rent.IDLE) else (3.0, 2.0, 1.0)
+    def figures(left: int, work: int, where: tuple[int, int, int], _: tuple[Market]) -> list[tuple[float, ...]]:
+        return [(1.0, 3.0, 2.0) if (left, work, *where) == (*cell, 0, 2, Rent.IDLE) else (3.0, 2.0, 1.0)]
 
     monkeypatch.setattr(spot, "costs", figures)
     moment = SpotView(left_s, work_s, False, Rent.IDLE, restart_s, look_s, 0.3, loading_s)
@@ -276,6 +276,6 @@ def test_nobody_waits_while_spot_is_up(asked: list[tuple[int, int, Market]]) -> 
 
 
 def test_a_wish_for_spot_where_there_is_none_is_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spot, "costs", lambda *_: (2.0, 1.0, 3.0))
+    monkeypatch.setattr(spot, "costs", lambda *_: [(2.0, 1.0, 3.0)])
     assert choose(view(30, 12, up=False, running=Rent.SPOT), Seen()) is Rent.ON_DEMAND
     assert choose(view(30, 12, up=True), Seen()) is Rent.SPOT

@@ -68,8 +68,7 @@ def test_over_days_the_costs_of_each_action_are_weighed_by_how_likely_the_day_is
     wild = replace(MARKET, lost=6.0)
     for left, work, state, age, running in itertools.product((17, 24), (4, 16), (DOWN, UP), range(8), range(3)):
         cell = state, age, running
-        pairs = zip(costs(left, work, cell, MARKET), costs(left, work, cell, wild), strict=True)
-        weighed = [0.3 * calm + 0.7 * bad for calm, bad in pairs]
+        weighed = [0.3 * calm + 0.7 * bad for calm, bad in zip(*costs(left, work, cell, (MARKET, wild)), strict=True)]
         chosen = spot._best(left, work, cell, [(0.3, MARKET), (0.7, wild)])
         assert weighed[chosen] == pytest.approx(min(weighed), rel=1e-12)
 
