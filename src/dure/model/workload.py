@@ -86,7 +86,10 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.replicas.min if self.type is WorkloadType.SERVING else self.gang
 
     def speed_on(self, class_name: str) -> float | None:
-        return next((accepted.speed for accepted in self.classes if accepted.name == class_name), None)
+        for accepted in self.classes:
+            if accepted.name == class_name:
+                return accepted.speed
+        return None
 
     def speed_with(self, class_name: str, members: int) -> float:
         """Work per second in seconds on the first accepted class; an elastic gang also speeds up with its size."""
