@@ -36,6 +36,7 @@ from dure.place.spot import Rent
 from dure.place.spot_rule import (
     Ruling,
     home_of,
+    is_down,
     learned_rework,
     may_take,
     running_rule,
@@ -77,11 +78,11 @@ def changes(
     if most <= 0 or not settled or (rule_only and not market):
         return ()
     cycle = Cycle(snapshot, (), all_bills=True)
-    rates = _rates(cycle)
+    rates, wanted = _rates(cycle), _wanted_classes(snapshot) if rule_only else frozenset()
     worth = [
         record
         for record in settled
-        if (market and _ruled(cycle, record, rates))
+        if (market and _ruled(cycle, record, rates, wanted))
         or not (
             rule_only
             or cools(record, snapshot.now_s, cycle.settings)
@@ -213,14 +214,22 @@ def gives_up(record: WorkloadRecord, stand: Stand | None) -> Hold | None:
     return Hold(record.name, (Verdict(stand.home.where, Reason.WAITING_FOR_SPOT, detail=stand.ruling.sentence),))
 
 
-def _ruled(cycle: Cycle, record: WorkloadRecord, rates: Sequence[_Rate]) -> bool:
-    """Whether the rule of spot might want it elsewhere: on spot with little slack, or off it and spot is cheaper."""
+def _ruled(cycle: Cycle, record: WorkloadRecord, rates: Sequence[_Rate], wanted: frozenset[str]) -> bool:
+    """Whether the rule of spot might want it elsewhere: on spot with little slack, or off it and spot is cheaper and
+    not `wanted` by those who wait, or gone and worth waiting for."""
     home = home_of(cycle, record)
     if home is None or not governed(record, cycle.settings):
         return False
     if home.pool.capacity is Capacity.SPOT:
         return short_of_slack(record, cycle, home)
-    return _promising(record, [one for one in rates if one.spot or _is_home(one, record)], _ANY)
+    if not _promising(record, [one for one in rates if one.spot or _is_home(one, record)], _ANY):
+        return False
+    accepted = {one.name for one in record.spec.classes if one.speed > 0}
+    return any(
+        one.class_name not in wanted or is_down(cycle, record, (one.cluster, one.pool))
+        for one in rates
+        if one.spot and one.class_name in accepted
+    )
 
 
 def _is_home(rate: _Rate, record: WorkloadRecord) -> bool:

@@ -157,6 +157,12 @@ def nobody_takes_it(cycle: Cycle, record: WorkloadRecord, home: Option) -> bool:
     return home.tariff.reclaim_per_hour * work_s / HOUR_S < _UNLIKELY and seen.losses == 0
 
 
+def is_down(cycle: Cycle, record: WorkloadRecord, where: tuple[str, str]) -> bool:
+    """Whether the pool's last node was lost and none has come since."""
+    began_s = record.status.submitted_s
+    return history(_watched(cycle, where, began_s), began_s).down
+
+
 def home_of(cycle: Cycle, record: WorkloadRecord) -> Option | None:
     """Where it is, as an option from now on; nothing where its pool is unknown or away."""
     home, spec = record.status.placement, record.spec
@@ -276,18 +282,21 @@ def is_open(cycle: Cycle, record: WorkloadRecord, candidate: Candidate) -> bool:
     if room.spare_booted(candidate.demand, option.replicas) is None:
         return True
     past = _history(cycle, option, record.status.submitted_s)
-    if not _watched(cycle, option, record.status.submitted_s).asks:
+    if not _watched(cycle, _pool_of(option), record.status.submitted_s).asks:
         return False
     return not past.down or cycle.snapshot.now_s - past.downs[-1].begin_s >= RETRY_S
 
 
 def _history(cycle: Cycle, option: Option, began_s: Instant) -> History:
-    return history(_watched(cycle, option, began_s), began_s)
+    return history(_watched(cycle, _pool_of(option), began_s), began_s)
 
 
-def _watched(cycle: Cycle, option: Option, began_s: Instant) -> PoolSpells:
+def _pool_of(option: Option) -> tuple[str, str]:
+    return option.pool.cluster, option.pool.name
+
+
+def _watched(cycle: Cycle, where: tuple[str, str], began_s: Instant) -> PoolSpells:
     """What was seen of the pool; nothing where its cluster does not tell."""
-    where = option.pool.cluster, option.pool.name
     return cycle.spells.get(where) or PoolSpells(*where, since_s=began_s, asks=True)
 
 

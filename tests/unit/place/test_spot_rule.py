@@ -177,6 +177,8 @@ def test_one_that_pays_in_full_waits_only_where_the_rule_says_so_and_it_may() ->
     found = gives_up(paying, stand_of(Cycle(replace(seen, records=(paying,)), (), all_bills=True), paying))
     assert found is not None
     assert [one.reason for one in found.verdicts] == [Reason.WAITING_FOR_SPOT]
+    # Others who wait for the same devices are no reason not to look: they are waited for.
+    assert changes(replace(seen, records=(paying, record(job()))), 5, rule_only=True) == (found,)
     must = replace(paying, spec=replace(paying.spec, deferrable=False))
     assert gives_up(must, stand_of(Cycle(replace(seen, records=(must,)), (), all_bills=True), must)) is None
 
