@@ -70,6 +70,9 @@ class Geometry(msgspec.Struct, frozen=True, cache_hash=True):
         return next((profile for profile in self.profiles if profile.name == name), None)
 
 
+_BEST = (DataType.BF16, DataType.FP16, DataType.INT8, DataType.FP32, DataType.FP8)
+
+
 class AcceleratorProfile(msgspec.Struct, frozen=True):
     """Dense figures of one accelerator class; `None` where the vendor publishes nothing."""
 
@@ -94,8 +97,10 @@ class AcceleratorProfile(msgspec.Struct, frozen=True):
     @property
     def best_tops(self) -> float:
         """Dense 16-bit throughput where there is one, else the best the device has."""
-        known = (DataType.BF16, DataType.FP16, DataType.INT8, DataType.FP32, DataType.FP8)
-        return next((self.tops[data_type] for data_type in known if data_type in self.tops), 0.0)
+        for data_type in _BEST:
+            if data_type in self.tops:
+                return self.tops[data_type]
+        return 0.0
 
     def geometry(self, mode: ShareMode) -> Geometry | None:
         if mode is ShareMode.MIG:

@@ -29,7 +29,7 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def device_milli(self) -> Milli:
         """Devices' worth of one replica, for quotas and fairness."""
-        return self.devices * WHOLE_MILLI if self.whole else max(self.compute_milli, self.bandwidth_milli)
+        return self.devices * WHOLE_MILLI if self.devices > 0 else max(self.compute_milli, self.bandwidth_milli)
 
 
 def on_class(demand: Demand, profile: AcceleratorProfile, reference: AcceleratorProfile) -> Demand:

@@ -12,7 +12,7 @@ import msgspec
 from dure.model.units import Instant
 
 
-class NodeSpell(msgspec.Struct, frozen=True, omit_defaults=True):
+class NodeSpell(msgspec.Struct, frozen=True, omit_defaults=True, cache_hash=True):
     """One node from when it was first seen ready until it went; `lost` if it was taken back, not given back."""
 
     node: str
@@ -21,7 +21,7 @@ class NodeSpell(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: bool = False
 
 
-class PoolSpells(msgspec.Struct, frozen=True, omit_defaults=True):
+class PoolSpells(msgspec.Struct, frozen=True, omit_defaults=True, cache_hash=True):
     """Spells by when they began, as far back as somebody remembers. `since_s` is when the pool was first watched.
 
     `asks`: more nodes can be asked for. A pool that cannot ask has what the provider leaves it.

@@ -91,7 +91,10 @@ class Workload(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.replicas.min if self.type is WorkloadType.SERVING else self.gang
 
     def speed_on(self, class_name: str) -> float | None:
-        return next((accepted.speed for accepted in self.classes if accepted.name == class_name), None)
+        for accepted in self.classes:
+            if accepted.name == class_name:
+                return accepted.speed
+        return None
 
     def size_on(self, class_name: str) -> int:
         """Pods to begin with on this class. Replicas are counted on the first accepted class: a slower one gets as

@@ -54,9 +54,9 @@ def potential(t: PlainTables, node: PlainNode) -> int:
     worth, plus host CPU and memory that will be missing beside the idle devices."""
     level = bisect_right(t.levels, node.cpu)
     idles, values, rates = t.idles[node.typ], t.value[node.typ][level], t.rates[node.typ][level]
-    idle = sum(idles[code] for code in node.codes)
-    whole = sum(code in (WHOLE, CUT0) for code in node.codes)
-    total = sum(values[code] for code in node.codes)
+    idle = sum(map(idles.__getitem__, node.codes))
+    whole = node.codes.count(WHOLE) + node.codes.count(CUT0)
+    total = sum(map(values.__getitem__, node.codes))
     total += (rates[-1] * idle >> SHIFT) - rates[whole]
     short = sum(max(0, (rho * idle >> SHIFT) - node.cpu) for rho in t.scal[RHO : RHO + BINS])
     total += short * CORE_PRICE

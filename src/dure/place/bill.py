@@ -129,9 +129,9 @@ def quote(
     watt_hours = energy(option.profile.peak_w, devices, run_s) * option.cluster.pue
     grams, known = emitted(watt_hours, series.carbon, while_running, option.unknown_g_per_kwh)
     price = direct_price(series.price, devices, while_running)
-    per_late_s = settings.late_hour_factor * price / max(run_s, 1.0)
-    sla = lateness(workload, settings, submitted_s, starts, run_s, per_late_s)
-    if chance := reclaim_chance(option, run_s):
+    sla = lateness(workload, settings, submitted_s, starts, run_s, price)
+    risky = workload.deadline_s is not None and settings.spot_late_factor > 0.0
+    if risky and (chance := reclaim_chance(option, run_s)):
         loss_s = reclaim_loss(workload, option, run_s, snapshot.catalogue.load_s(workload.model))
         sla = sla + chance * price * deadline_risk(workload, settings, submitted_s, starts, run_s, loss_s)
     misses = latency_misses(workload, option.cluster.latency_ms) + overload_misses(workload, option)
@@ -213,9 +213,9 @@ def lateness(
     submitted_s: Instant,
     starts: Floats,
     run_s: Seconds,
-    per_late_s: Floats,
+    price: Floats,
 ) -> Floats:
-    """Expected penalty for ending after the deadline, over the quantiles of the run time."""
+    """Expected penalty for ending after the deadline, over the quantiles of the run time, by what the run costs."""
     if workload.deadline_s is None:
         return constant(0.0, len(starts))
     due_s = submitted_s + workload.deadline_s
@@ -224,7 +224,7 @@ def lateness(
     late = np.zeros_like(starts)
     for factor, chance in zip((settings.duration_low, 1.0, settings.duration_high), QUANTILE_CHANCE, strict=True):
         late += chance * np.maximum(0.0, starts + factor * run_s - due_s)
-    return late * per_late_s
+    return late * (settings.late_hour_factor * price / max(run_s, 1.0))
 
 
 def reclaim_chance(option: Option, run_s: Seconds) -> float:

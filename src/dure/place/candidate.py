@@ -191,7 +191,8 @@ class Cycle:
         """What running workloads should have returned by each hour: of devices, host CPU, host memory, by row."""
         if self._given_back is None:
             base_h, hours = int(self.snapshot.now_s // HOUR_S), self.settings.horizon_h
-            given = np.zeros((len(self.rows), hours, 3), np.int64)
+            at: list[tuple[int, int]] = []
+            units: list[tuple[int, int, int]] = []
             for record in self.snapshot.records:
                 home = record.status.placement
                 end_s = expected_end(record, self.settings.duration_high)
@@ -199,7 +200,11 @@ class Cycle:
                     continue
                 hour = max(1, math.ceil(end_s / HOUR_S) - base_h)
                 if hour < hours:
-                    given[self.rows[home.cluster, home.pool], hour] += resources(record.spec.demand, home.replicas)
+                    at.append((self.rows[home.cluster, home.pool], hour))
+                    units.append(resources(record.spec.demand, home.replicas))
+            given = np.zeros((len(self.rows), hours, 3), np.int64)
+            if at:
+                np.add.at(given, tuple(np.array(at).T), np.array(units))
             self._given_back = np.cumsum(given, axis=1)
         return self._given_back
 

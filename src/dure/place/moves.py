@@ -10,7 +10,7 @@ time whatever that costs; who is not goes to spot for any saving, since the rule
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -36,6 +36,7 @@ from dure.place.spot import Rent
 from dure.place.spot_rule import (
     Ruling,
     home_of,
+    is_down,
     learned_rework,
     may_take,
     running_rule,
@@ -77,11 +78,11 @@ def changes(
     if most <= 0 or not settled or (rule_only and not market):
         return ()
     cycle = Cycle(snapshot, (), all_bills=True)
-    rates = _rates(cycle)
+    rates, wanted = _rates(cycle), _wanted_classes(snapshot) if rule_only else frozenset()
     worth = [
         record
         for record in settled
-        if (market and _ruled(cycle, record, rates))
+        if (market and _ruled(cycle, record, rates, wanted))
         or not (
             rule_only
             or cools(record, snapshot.now_s, cycle.settings)
@@ -141,39 +142,65 @@ def best_move(
     if stand is None:
         return None
     home, stay, ruling = stand
-    asks_rule = governed(record, cycle.settings)
     on_spot = home.pool.capacity is Capacity.SPOT
-    leaves = ruling is not None and on_spot and ruling.rent is Rent.ON_DEMAND
-    hops = ruling is not None and not on_spot and ruling.rent is Rent.SPOT
-    if not leaves and not hops and (rule_only or stay.run_s < _TOO_SHORT_S):
+    if ruling is not None and on_spot and ruling.rent is Rent.ON_DEMAND:
+        return _cheapest(cycle, record, stand, _off_spot(cycle, record), leaves=True)
+    by_rule = rule_only or stay.run_s < _TOO_SHORT_S
+    if ruling is not None and not on_spot and ruling.view.up:
+        # Whether there is anything to win is sooner known than what the rule says.
+        hop = _cheapest(cycle, record, stand, _onto_spot(cycle, record))
+        if (hop is not None or not by_rule) and ruling.rent is Rent.SPOT:
+            return hop
+    if by_rule or cools(record, cycle.snapshot.now_s, cycle.settings):
         return None
-    wanted = frozenset() if leaves else _wanted_classes(cycle.snapshot)
+    found = _cheapest(cycle, record, stand, _elsewhere(cycle, record, on_spot))
+    needed = part * cycle.settings.move_threshold * max(0, stay.bill(0).total)
+    return found if found is not None and found[0].saving > needed else None
 
-    def worth_asking(option: Option, demand: Demand) -> bool:
-        if not _allowed(record, option):
-            return False
-        spot = option.pool.capacity is Capacity.SPOT
-        if leaves:
-            return not spot
-        # Scarce room is for those who come: what one who runs saves by it, the next one pays.
-        free = option.pool.class_name not in wanted
-        if hops:
-            return spot and free
-        return (on_spot or not spot or not asks_rule) and free and plenty(option, demand)
 
-    others = [one for one in cycle.candidates(record, worth_asking) if one.quote and not one.now_clash]
-    if hops:
-        others = [learned_rework(cycle, record, one) for one in others if may_take(cycle, record, one)]
+def _off_spot(cycle: Cycle, record: WorkloadRecord) -> list[Candidate]:
+    return _open(cycle, record, lambda option, _: option.pool.capacity is not Capacity.SPOT)
+
+
+def _onto_spot(cycle: Cycle, record: WorkloadRecord) -> list[Candidate]:
+    wanted = _wanted_classes(cycle.snapshot)
+    found = _open(
+        cycle,
+        record,
+        lambda option, _: option.pool.capacity is Capacity.SPOT and option.pool.class_name not in wanted,
+    )
+    return [learned_rework(cycle, record, one) for one in found if may_take(cycle, record, one)]
+
+
+def _elsewhere(cycle: Cycle, record: WorkloadRecord, on_spot: bool) -> list[Candidate]:
+    """Scarce room is for those who come: what one who runs saves by it, the next one pays."""
+    wanted, any_spot = _wanted_classes(cycle.snapshot), on_spot or not governed(record, cycle.settings)
+
+    def roomy(option: Option, demand: Demand) -> bool:
+        allowed = any_spot or option.pool.capacity is not Capacity.SPOT
+        return allowed and option.pool.class_name not in wanted and plenty(option, demand)
+
+    return _open(cycle, record, roomy)
+
+
+def _open(cycle: Cycle, record: WorkloadRecord, worth_asking: Callable[[Option, Demand], bool]) -> list[Candidate]:
+    """Other homes that would take it now."""
+    found = cycle.candidates(record, lambda option, demand: _allowed(record, option) and worth_asking(option, demand))
+    return [one for one in found if one.quote and not one.now_clash]
+
+
+def _cheapest(
+    cycle: Cycle, record: WorkloadRecord, stand: Stand, others: Sequence[Candidate], *, leaves: bool = False
+) -> tuple[Move, Candidate] | None:
+    """The move to the cheapest of them, if it saves anything; who `leaves` goes whatever that costs."""
     if not others:
         return None
     priced = [(_with_move(cycle, record, one), one) for one in others]
     bill, best = min(priced, key=lambda pair: (pair[0].total, pair[0].carbon_g, pair[1].where))
-    saving = stay.bill(0).total - bill.total
-    needed = part * cycle.settings.move_threshold * max(0, stay.bill(0).total)
-    cooling = cools(record, cycle.snapshot.now_s, cycle.settings)
-    if not leaves and (saving <= 0 or (not hops and (saving <= needed or cooling))):
+    saving = stand.stay.bill(0).total - bill.total
+    if saving <= 0 and not leaves:
         return None
-    why = _because(best, saving, leaves, ruling)
+    why = _because(best, saving, leaves, stand.ruling)
     return Move(record.name, placement_of(record, best, bill, cycle.snapshot), saving, why), best
 
 
@@ -181,19 +208,28 @@ def gives_up(record: WorkloadRecord, stand: Stand | None) -> Hold | None:
     """Whether one that pays for a home that is not taken back should rather wait for spot: it has so much slack."""
     if stand is None or stand.home.pool.capacity is Capacity.SPOT:
         return None
-    if stand.ruling is None or stand.ruling.rent is not Rent.IDLE:
+    # While spot is up nobody waits for it.
+    if stand.ruling is None or stand.ruling.view.up or stand.ruling.rent is not Rent.IDLE:
         return None
     return Hold(record.name, (Verdict(stand.home.where, Reason.WAITING_FOR_SPOT, detail=stand.ruling.sentence),))
 
 
-def _ruled(cycle: Cycle, record: WorkloadRecord, rates: Sequence[_Rate]) -> bool:
-    """Whether the rule of spot might want it elsewhere: on spot with little slack, or off it and spot is cheaper."""
+def _ruled(cycle: Cycle, record: WorkloadRecord, rates: Sequence[_Rate], wanted: frozenset[str]) -> bool:
+    """Whether the rule of spot might want it elsewhere: on spot with little slack, or off it and spot is cheaper and
+    not `wanted` by those who wait, or gone and worth waiting for."""
     home = home_of(cycle, record)
     if home is None or not governed(record, cycle.settings):
         return False
     if home.pool.capacity is Capacity.SPOT:
         return short_of_slack(record, cycle, home)
-    return _promising(record, [one for one in rates if one.spot or _is_home(one, record)], _ANY)
+    if not _promising(record, [one for one in rates if one.spot or _is_home(one, record)], _ANY):
+        return False
+    accepted = {one.name for one in record.spec.classes if one.speed > 0}
+    return any(
+        one.class_name not in wanted or is_down(cycle, record, (one.cluster, one.pool))
+        for one in rates
+        if one.spot and one.class_name in accepted
+    )
 
 
 def _is_home(rate: _Rate, record: WorkloadRecord) -> bool:

@@ -26,9 +26,7 @@ from dure.place.spot_value import (
     UP,
     Market,
     age_class,
-    best_actions,
     costs,
-    worth,
 )
 
 # How long until the plane looks again.
@@ -145,14 +143,10 @@ def choose(view: SpotView, seen: Seen) -> Rent:
 
 def _best(left: int, work: int, cell: tuple[int, int, int], markets: Sequence[tuple[float, Market]]) -> Rent:
     """The action that costs least over all that the market may be, each with its share."""
-    # A table serves all smaller questions: round its size up so that few are made.
-    ticks, most = _roomy(left), _roomy(work)
-    if len(markets) == 1:
-        return Rent(int(best_actions(ticks, most, markets[0][1])[left, work, *cell]))
     total = [0.0, 0.0, 0.0]
-    for share, market in markets:
-        found = costs(worth(ticks, most, market)[left - 1], work, *cell, market)
-        total = [sum_ + share * cost for sum_, cost in zip(total, found, strict=True)]
+    found = costs(left, work, cell, tuple(market for _, market in markets))
+    for (share, _), day in zip(markets, found, strict=True):
+        total = [sum_ + share * cost for sum_, cost in zip(total, day, strict=True)]
     # Where nothing reaches the deadline any more, on-demand is late by the least.
     return Rent(total.index(min(total))) if min(total) < HOPELESS else Rent.ON_DEMAND
 
@@ -164,7 +158,3 @@ def _stepped(k: float) -> float:
 def _rounded_down(share: float) -> float:
     """In steps of a twentieth, never certain: pools that were never all down at once may be one day."""
     return min(19, int(20 * share)) / 20
-
-
-def _roomy(size: int) -> int:
-    return 64 * (size // 64 + 1)

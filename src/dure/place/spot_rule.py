@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import msgspec
 import numpy as np
@@ -42,14 +42,21 @@ _UNLIKELY = 0.1
 _NO_ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)
 
 
-class Ruling(msgspec.Struct, frozen=True):
-    """What to rent until the next look, and the figures that say so. `spot` is where, empty while there is none."""
+class Ruling(msgspec.Struct, frozen=True, dict=True):
+    """What to rent until the next look, and the figures that say so. `spot` is where, empty while there is none.
 
-    rent: Rent
+    `rent` is worked out when it is first asked for: of many nobody wants to know, as there is nowhere to go.
+    """
+
     view: SpotView
     seen: Seen
     spot: str
     safe: str
+    settled: Rent | None = None
+
+    @cached_property
+    def rent(self) -> Rent:
+        return choose(self.view, self.seen) if self.settled is None else self.settled
 
     @property
     def wish(self) -> str:
@@ -150,6 +157,12 @@ def nobody_takes_it(cycle: Cycle, record: WorkloadRecord, home: Option) -> bool:
     return home.tariff.reclaim_per_hour * work_s / HOUR_S < _UNLIKELY and seen.losses == 0
 
 
+def is_down(cycle: Cycle, record: WorkloadRecord, where: tuple[str, str]) -> bool:
+    """Whether the pool's last node was lost and none has come since."""
+    began_s = record.status.submitted_s
+    return history(_watched(cycle, where, began_s), began_s).down
+
+
 def home_of(cycle: Cycle, record: WorkloadRecord) -> Option | None:
     """Where it is, as an option from now on; nothing where its pool is unknown or away."""
     home, spec = record.status.placement, record.spec
@@ -212,8 +225,8 @@ def _rule(
     told = market(pools, up, at, now_s)
     if price > _CHEAPER:
         # Hardly a saving: the bill says which is cheaper, as long as spot may be begun at all.
-        return None if may_launch_spot(view) else Ruling(Rent.ON_DEMAND, view, told, "", safe.where)
-    return Ruling(choose(view, told), view, told, spots[at].where if at >= 0 else "", safe.where)
+        return None if may_launch_spot(view) else Ruling(view, told, "", safe.where, Rent.ON_DEMAND)
+    return Ruling(view, told, spots[at].where if at >= 0 else "", safe.where)
 
 
 def _view(
@@ -269,18 +282,21 @@ def is_open(cycle: Cycle, record: WorkloadRecord, candidate: Candidate) -> bool:
     if room.spare_booted(candidate.demand, option.replicas) is None:
         return True
     past = _history(cycle, option, record.status.submitted_s)
-    if not _watched(cycle, option, record.status.submitted_s).asks:
+    if not _watched(cycle, _pool_of(option), record.status.submitted_s).asks:
         return False
     return not past.down or cycle.snapshot.now_s - past.downs[-1].begin_s >= RETRY_S
 
 
 def _history(cycle: Cycle, option: Option, began_s: Instant) -> History:
-    return history(_watched(cycle, option, began_s), began_s)
+    return history(_watched(cycle, _pool_of(option), began_s), began_s)
 
 
-def _watched(cycle: Cycle, option: Option, began_s: Instant) -> PoolSpells:
+def _pool_of(option: Option) -> tuple[str, str]:
+    return option.pool.cluster, option.pool.name
+
+
+def _watched(cycle: Cycle, where: tuple[str, str], began_s: Instant) -> PoolSpells:
     """What was seen of the pool; nothing where its cluster does not tell."""
-    where = option.pool.cluster, option.pool.name
     return cycle.spells.get(where) or PoolSpells(*where, since_s=began_s, asks=True)
 
 
@@ -293,7 +309,8 @@ def _unless_it_may_wait(
 ) -> Ruling | None:
     """On-demand instead of waiting for one that must not, that would be late if its run is a slow one, or whose home
     to fall back on may fill up meanwhile."""
-    if ruling is None or ruling.rent is not Rent.IDLE:
+    # While spot is up nobody waits for it.
+    if ruling is None or ruling.view.up or ruling.rent is not Rent.IDLE:
         return ruling
     view = ruling.view
     slow_s = settings.duration_high * run_time(record.spec, safe.speed, record.status.done_s)
@@ -301,7 +318,7 @@ def _unless_it_may_wait(
     in_time = not settings.longest_wait_h or waited_s < settings.longest_wait_h * HOUR_S
     slowly = view.left_s - slow_s >= view.restart_s + view.look_s
     waits = record.spec.deferrable and in_time and slowly and plenty(safe, demand)
-    return ruling if waits else replace(ruling, rent=Rent.ON_DEMAND)
+    return ruling if waits else replace(ruling, settled=Rent.ON_DEMAND)
 
 
 def _cost(quote: Quote | None) -> float:

@@ -51,11 +51,12 @@ class Draft:
 
     def due(self, now_s: Instant, every_s: Seconds = BILL_EVERY_S) -> bool:
         """Whether it has to be billed: now and then while it runs, and when it leaves or ends."""
-        if self.status.placement is None or not _holds(self.before.status):
+        status, before = self.status, self.before.status
+        if status.placement is None or not _holds(before):
             return False
-        if now_s - self.status.billed_until_s >= every_s:
+        if now_s - status.billed_until_s >= every_s:
             return True
-        return self.status.phase.ended or self.status.leaving_s != self.before.status.leaving_s
+        return status is not before and (status.phase.ended or status.leaving_s != before.leaving_s)
 
     def homes_to_tell(self) -> set[str]:
         """The clusters on which something must now appear or go away."""
@@ -174,7 +175,7 @@ def _cluster(decision: Decision) -> str:
 
 
 def _holds(status: WorkloadStatus) -> bool:
-    return status.phase in (Phase.STARTING, Phase.RUNNING)
+    return status.phase is Phase.RUNNING or status.phase is Phase.STARTING
 
 
 def _resized(old: WorkloadStatus, new: WorkloadStatus) -> bool:

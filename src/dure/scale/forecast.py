@@ -11,7 +11,7 @@ Cost: O(laws) per step. Not before one horizon and five minutes of history: it t
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from dure.scale.regression import Regression
 
 Floats = NDArray[np.float64]
+Pair = tuple[float, float]
+Value = TypeVar("Value", float, Floats)
 
 
 class ForecastSettings(msgspec.Struct, frozen=True):
@@ -58,11 +60,13 @@ class Law(msgspec.Struct, frozen=True):
 LAWS = (Law("means", False, False), Law("trend", True, False), Law("yesterday", False, True))
 # Every law is judged with each of these margins and counts with its best.
 MARGINS = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+# What every step is judged by, in one row: the errors of the laws and, last, of "as now", whether the floor held, and
+# what each would have cost with each margin.
+_SAYERS = len(LAWS) + 1
+_HELD, _LOSSES = _SAYERS, _SAYERS + 1
 # What is supposed of a service of which nothing is known yet: a deviation of five minutes remains by that part, and
 # the sooner the horizon the more the last moments say. Chosen on streams that no published figure is about.
 USUAL, SOON_S = 0.7, 60.0
-_TREND = np.array([int(law.trend) for law in LAWS])
-_SEASON = np.array([law.season for law in LAWS])
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -87,15 +91,15 @@ class Forecast(msgspec.Struct, frozen=True):
     law: str
 
 
-class Rolling:
-    """Means over the last `span` values, each an array; `keep` of them are remembered."""
+class Rolling(Generic[Value]):
+    """Means over the last `span` values, numbers or rows of them; `keep` of them are remembered."""
 
-    def __init__(self, span: int, size: int) -> None:
+    def __init__(self, span: int, zero: Value) -> None:
         self.span = self.keep = span
-        self.sums: list[Floats] = [np.zeros(size)]
+        self.sums: list[Value] = [zero]
 
-    def add(self, values: Floats) -> None:
-        self.sums.append(self.sums[-1] + values)
+    def add(self, value: Value) -> None:
+        self.sums.append(self.sums[-1] + value)
         _forget(self.sums, self.keep + 1)
 
     @property
@@ -103,17 +107,16 @@ class Rolling:
         return min(len(self.sums) - 1, self.span)
 
     @property
-    def mean(self) -> Floats:
-        found: Floats = (self.sums[-1] - self.sums[-1 - self.count]) / max(self.count, 1)
-        return found
+    def mean(self) -> Value:
+        count = self.count
+        return (self.sums[-1] - self.sums[-1 - count]) / max(count, 1)
 
-    def around(self, ago: int, width: int) -> Floats | None:
+    def around(self, ago: int, width: int) -> Value | None:
         """The mean of `width` values around the one that was added `ago` steps ago; None if that is forgotten."""
         end = len(self.sums) - 1 - ago + width // 2
         if end - width < 0:
             return None
-        found: Floats = (self.sums[end] - self.sums[end - width]) / width
-        return found
+        return (self.sums[end] - self.sums[end - width]) / width
 
 
 class Highest:
@@ -151,20 +154,24 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 class Forecaster:
-    """Keeps the series and its sums; mutable, but a pure function of what was fed to it."""
+    """Keeps the series and its sums; mutable, but a pure function of what was fed to it.
+
+    Of levels, deviations and what lasts of them there are two: without the trend and with it.
+    """
 
     def __init__(self, settings: ForecastSettings) -> None:
         self.settings = settings
         self.ahead = self._steps(settings.horizon_s)
+        self.short, self.middle = self._steps(settings.short_s), self._steps(settings.middle_s)
+        self.long, self.hour = self._steps(settings.long_s), self._steps(settings.level_s)
+        self.season, self.day = self._steps(settings.season_s), self._steps(settings.day_s)
         self.sums: list[float] = [0.0]
-        self.deviations: list[Floats] = []
+        self.deviations: list[Pair] = []
         self.said: list[_Said] = []
-        memory, laws = self._steps(settings.memory_s), len(LAWS) + 1
-        self.echo, self.spread = Rolling(memory, 2), Rolling(memory, 2)
-        self.errors, self.losses = Rolling(memory, laws), Rolling(memory, laws * len(MARGINS))
-        self.kept = Rolling(memory, 1)
-        self.losses.keep = max(memory, self._steps(settings.day_s + settings.level_s))
-        self.handicaps = np.where(np.arange(len(LAWS)) > 0, settings.handicap, 1.0)
+        memory = self._steps(settings.memory_s)
+        self.echoes, self.spreads = ([Rolling(memory, 0.0) for _ in range(2)] for _ in range(2))
+        self.judged = Rolling(memory, np.zeros(_LOSSES + len(MARGINS) * _SAYERS))
+        self.judged.keep = max(memory, self._steps(settings.day_s + settings.level_s))
         spans_s = settings.day_s + settings.level_s + settings.season_s
         self.longest = self._steps(spans_s) + self.ahead + 2
         self.highest = Highest(self._steps(settings.day_s + settings.level_s))
@@ -177,35 +184,35 @@ class Forecaster:
         _forget(self.sums, self.longest)
         _forget(self.deviations, self.ahead + 1)
         _forget(self.said, self.ahead + 1)
-        now, levels = self._mean(0, self._steps(self.settings.short_s)), self._levels()
-        self._learn((now - levels) / levels)
+        now, levels = self._mean(0, self.short), self._levels()
+        self._learn(((now - levels[0]) / levels[0], (now - levels[1]) / levels[1]))
         self._judge(now)
-        lasting = self._lasting()
-        lasts = np.minimum(2.0 * lasting, 1.0)
-        expected = levels + lasting * (now - levels)
-        features = self._features(now, float(levels[0]))
+        features, lasting = self._features(now, levels[0]), self._lasting()
         self._regress(now)
-        expected[0] = max(float(levels[0]) * (1.0 + self.regression.expected(features)), 0.0)
-        followed = levels + lasts * (now - levels)
-        means = np.append(expected[_TREND] * np.where(_SEASON, self._yesterday(), 1.0), now)
-        margins = means * np.sqrt(self.errors.mean)
-        losses = self.losses.mean.reshape(len(MARGINS), -1).min(axis=0)
-        regrets = self._regrets(losses)
-        best = int(np.argmin(regrets[:-1] * self.handicaps))
+        means = self._means(now, levels, features, lasting[1])
+        judged = self.judged.mean
+        margins = means * np.sqrt(judged[:_SAYERS])
+        regrets = self._regrets(judged)
+        best = min(range(len(LAWS)), key=lambda law: regrets[law] * (self.settings.handicap if law else 1.0))
         self.highest.add(now)
-        limit = max(self.highest.value, self.settings.beyond * float(levels[0]))
-        floors = np.maximum(np.minimum(means + safety * margins, limit), means)
-        self.said.append(_Said(means, margins, float(floors[best]), float(levels[0]), features))
+        limit = max(self.highest.value, self.settings.beyond * levels[0])
+        floor, as_now = (
+            max(min(mean + safety * margin, limit), mean)
+            for mean, margin in ((float(means[law]), float(margins[law])) for law in (best, -1))
+        )
+        self.said.append(_Said(means, margins, floor, levels[0], features))
+        by = LAWS[best].trend
+        lasts = min(2.0 * lasting[by], 1.0)
         return Forecast(
             mean=float(means[best]),
-            followed=float(followed[_TREND[best]]),
-            lasts=float(lasts[_TREND[best]]),
+            followed=levels[by] + lasts * (now - levels[by]),
+            lasts=lasts,
             error=float(margins[best]),
-            floor=float(floors[best]),
-            trusted=self.errors.count >= self.settings.least_errors,
-            error_ratio=float(regrets[best] / regrets[-1]) if regrets[-1] > 0.0 else 1.0,
-            as_now=float(floors[-1]),
-            held=float(self.kept.mean[0]),
+            floor=floor,
+            trusted=self.judged.count >= self.settings.least_errors,
+            error_ratio=regrets[best] / regrets[-1] if regrets[-1] > 0.0 else 1.0,
+            as_now=as_now,
+            held=float(judged[_HELD]),
             law=LAWS[best].name,
         )
 
@@ -218,23 +225,24 @@ class Forecaster:
         start = max(0, end - count)
         return (self.sums[end] - self.sums[start]) / (end - start)
 
-    def _levels(self) -> Floats:
+    def _levels(self) -> Pair:
         """The last hour's mean, and the same moved on by how far its second half is from its first."""
-        hour = self._steps(self.settings.level_s)
-        half = max(hour // 2, 1)
-        mean = self._mean(0, hour)
-        moved = self._mean(0, half) - self._mean(half, half) if len(self.sums) > hour else 0.0
-        return np.maximum([mean, max(mean + moved, 0.3 * mean)], 1e-9)
+        half = max(self.hour // 2, 1)
+        mean = self._mean(0, self.hour)
+        moved = self._mean(0, half) - self._mean(half, half) if len(self.sums) > self.hour else 0.0
+        return max(mean, 1e-9), max(mean + moved, 0.3 * mean, 1e-9)
 
-    def _learn(self, deviation: Floats) -> None:
+    def _learn(self, deviation: Pair) -> None:
         self.deviations.append(deviation)
-        self.spread.add(deviation * deviation)
-        if len(self.deviations) > self.ahead:
-            self.echo.add(deviation * self.deviations[-1 - self.ahead])
+        then = self.deviations[-1 - self.ahead] if len(self.deviations) > self.ahead else None
+        for number, found in enumerate(deviation):
+            self.spreads[number].add(found * found)
+            if then is not None:
+                self.echoes[number].add(found * then[number])
 
     def _features(self, now: float, level: float) -> Floats:
         """Deviations of the last moments, minutes and half hour from the level, in parts of it, and a constant."""
-        minutes, half_hour = (self._mean(0, self._steps(s)) for s in (self.settings.middle_s, self.settings.long_s))
+        minutes, half_hour = self._mean(0, self.middle), self._mean(0, self.long)
         return np.array([now / level - 1.0, minutes / level - 1.0, half_hour / level - 1.0, 1.0])
 
     def _regress(self, truth: float) -> None:
@@ -243,31 +251,47 @@ class Forecaster:
             then = self.said[-self.ahead]
             self.regression.learn(then.features, truth / then.level - 1.0, self.settings.step_s)
 
-    def _lasting(self) -> Floats:
+    def _means(self, now: float, levels: Pair, features: Floats, lasting: float) -> Floats:
+        """What each law expects, and "as now"."""
+        regressed = max(levels[0] * (1.0 + self.regression.expected(features)), 0.0)
+        expected, yesterday = (regressed, levels[1] + lasting * (now - levels[1])), self._yesterday()
+        return np.array([*(expected[law.trend] * (yesterday if law.season else 1.0) for law in LAWS), now])
+
+    def _lasting(self) -> Pair:
         """The part of a deviation that was still there one horizon later; never an opposite one."""
-        return np.clip(self.echo.mean / np.maximum(self.spread.mean, 1e-12), 0.0, 1.0)
+        plain, trend = (
+            min(max(echo.mean / max(spread.mean, 1e-12), 0.0), 1.0)
+            for echo, spread in zip(self.echoes, self.spreads, strict=True)
+        )
+        return plain, trend
 
     def _judge(self, truth: float) -> None:
         """Score what was said one horizon ago."""
         if len(self.said) < self.ahead:
             return
         said = self.said[-self.ahead]
-        self.errors.add(((truth - said.means) / np.maximum(said.means, 0.05 * said.level)) ** 2)
+        row = np.empty(_LOSSES + len(MARGINS) * _SAYERS)
+        row[:_SAYERS] = ((truth - said.means) / np.maximum(said.means, 0.05 * said.level)) ** 2
+        row[_HELD] = truth <= said.floor
         floors = np.maximum(said.means + MARGINS[:, None] * said.margins, 0.0)
-        lost = ((floors + self.settings.shortfall * np.maximum(truth - floors, 0.0)) / said.level).ravel()
-        self.losses.add(lost)
-        self.kept.add(np.array([float(truth <= said.floor)]))
+        row[_LOSSES:] = ((floors + self.settings.shortfall * np.maximum(truth - floors, 0.0)) / said.level).ravel()
+        self.judged.add(row)
 
-    def _regrets(self, losses: Floats) -> Floats:
-        """What each law would have cost, of late and around this hour of yesterday."""
-        there = self.losses.around(self._steps(self.settings.day_s), self._steps(self.settings.level_s))
-        return losses if there is None else (losses + there.reshape(len(MARGINS), -1).min(axis=0)) / 2.0
+    def _regrets(self, judged: Floats) -> list[float]:
+        """What each law would have cost with its best margin, of late and around this hour of yesterday."""
+        there, least = self.judged.around(self.day, self.hour), _least(judged)
+        found: list[float] = (least if there is None else (least + _least(there)) / 2.0).tolist()
+        return found
 
     def _yesterday(self) -> float:
         """How demand at the horizon stood to its level a day ago; one without a day of history."""
-        day, width = self._steps(self.settings.day_s), self._steps(self.settings.season_s)
-        hour = self._steps(self.settings.level_s)
-        if len(self.sums) <= day + hour:
+        if len(self.sums) <= self.day + self.hour:
             return 1.0
-        then = self._mean(day - self.ahead - width // 2, width)
-        return min(max(then / max(self._mean(day, hour), 1e-9), 0.5), 2.0)
+        then = self._mean(self.day - self.ahead - self.season // 2, self.season)
+        return min(max(then / max(self._mean(self.day, self.hour), 1e-9), 0.5), 2.0)
+
+
+def _least(judged: Floats) -> Floats:
+    """What each would have cost with its best margin."""
+    found: Floats = np.minimum.reduce(judged[_LOSSES:].reshape(len(MARGINS), _SAYERS))
+    return found

@@ -29,7 +29,7 @@ class Regression:
     def learn(self, features: Floats, truth: float, seconds: float) -> None:
         """`features` were followed by `truth`, for so many seconds."""
         keep = math.exp(-seconds / self.memory_s)
-        self.squares = self.squares * keep + np.outer(features, features) * seconds
+        self.squares = self.squares * keep + features[:, None] * features * seconds
         self.products = self.products * keep + features * (truth * seconds)
 
     def expected(self, features: Floats) -> float:

@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from dure.scale.demand import Meter, Seen, WorkModel
 from dure.scale.forecast import Forecast, Forecaster, ForecastSettings, Highest, Rolling
@@ -162,8 +161,8 @@ class _Total:
         self.settings, self.serving = settings, ServingSettings(settings.boot_s)
         laws = ForecastSettings(settings.boot_s, settings.step_s)
         self.ahead, self.width = self._steps(settings.boot_s), self._steps(laws.short_s)
-        self.errors = Rolling(self._steps(laws.memory_s), 1)
-        self.level = Rolling(self._steps(laws.level_s), 1)
+        self.errors = Rolling(self._steps(laws.memory_s), 0.0)
+        self.level = Rolling(self._steps(laws.level_s), 0.0)
         self.highest = Highest(self._steps(laws.day_s + laws.level_s))
         self.beyond, self.least_errors = laws.beyond, laws.least_errors
         self.recent: list[float] = []
@@ -174,7 +173,7 @@ class _Total:
         """Machines that there should be: what is needed now, and the highest that was foreseen for a hold time."""
         self.recent = [*self.recent, sum(one.counted for one in ones)][-self.width :]
         now = sum(self.recent) / len(self.recent)
-        self.level.add(np.array([self.recent[-1]]))
+        self.level.add(self.recent[-1])
         self.highest.add(now)
         needed, lasts = self._needed([one.expected for one in ones if one.expected is not None], now)
         waits = sum(one.waits for one in ones)
@@ -189,10 +188,10 @@ class _Total:
         mean = sum(one.mean for one in far)
         if len(self.said) >= self.ahead:
             then = self.said[-self.ahead]
-            self.errors.add(np.array([((now - then) / max(then, LEAST_ERROR)) ** 2]))
+            self.errors.add(((now - then) / max(then, LEAST_ERROR)) ** 2)
         self.said = [*self.said, mean][-self.ahead :]
-        error = math.sqrt(float(self.errors.mean[0])) if self.errors.count >= self.least_errors else GUESSED
-        limit = max(self.highest.value, self.beyond * float(self.level.mean[0]))
+        error = math.sqrt(self.errors.mean) if self.errors.count >= self.least_errors else GUESSED
+        limit = max(self.highest.value, self.beyond * self.level.mean)
         floor = max(min(mean * (1.0 + self.settings.safety * error), limit), mean)
         lasts = sum(one.lasts * one.mean for one in far) / max(mean, LEAST_ERROR)
         return max(sum(one.followed for one in far), floor), lasts

@@ -51,10 +51,12 @@ class _Bin(NamedTuple):
 
 
 class _Curve(NamedTuple):
-    """Loads (as bins) in order, and the late share at each."""
+    """Loads (as bins) in order, and the late share at each; at the last one its log odds and how they go on."""
 
     bins: list[float]
     lates: list[float]
+    odds: float
+    slope: float
 
 
 # Until own errors are known: a forecast may be a tenth off either way.
@@ -135,7 +137,7 @@ class RiskBook:
             return 0.0
         if self._curve is None:
             self._curve = _rising(self._bins)
-        bins, lates = self._curve
+        bins, lates, _, _ = self._curve
         at = math.log(load) / self._s.bin_width
         above = bisect_left(bins, at)
         if above == 0:
@@ -210,18 +212,17 @@ def _rising(bins: dict[int, _Bin]) -> _Curve:
             weight += heavy
             keys = before + keys
         pooled.append((keys, weight, late))
-    return _Curve(
-        [float(key) for keys, _, _ in pooled for key in keys], [late for keys, _, late in pooled for _ in keys]
-    )
+    at = [float(key) for keys, _, _ in pooled for key in keys]
+    lates = [late for keys, _, late in pooled for _ in keys]
+    odds = _log_odds(lates[-1])
+    slope = max(0.15, (odds - _log_odds(lates[-2])) / (at[-1] - at[-2])) if len(at) > 1 else 0.15
+    return _Curve(at, lates, odds, slope)
 
 
 def _beyond(curve: _Curve, at: float) -> float:
     """Past the highest load that was ever seen the log odds go on along their last slope."""
-    bins, lates = curve
-    last, late = bins[-1], lates[-1]
-    odds = _log_odds(late)
-    slope = max(0.15, (odds - _log_odds(lates[-2])) / (last - bins[-2])) if len(bins) > 1 else 0.15
-    return max(late, 1.0 / (1.0 + math.exp(-min(30.0, odds + slope * (at - last)))))
+    rising = curve.odds + curve.slope * (at - curve.bins[-1])
+    return max(curve.lates[-1], 1.0 / (1.0 + math.exp(-min(30.0, rising))))
 
 
 def _log_odds(part: float) -> float:

@@ -109,7 +109,7 @@ def test_a_slower_class_runs_longer_and_what_is_done_is_not_paid_again() -> None
 def test_lateness_is_weighed_over_short_usual_and_long_runs() -> None:
     def late(deadline_s: float | None) -> list[float]:
         job = replace(JOB, deadline_s=deadline_s)
-        return list(lateness(job, RULE, NOW_S, STARTS, 1000.0, np.array([2.0, 2.0])))
+        return list(lateness(job, RULE, NOW_S, STARTS, 1000.0, np.full(2, 2000.0 / RULE.late_hour_factor)))
 
     assert late(None) == [0.0, 0.0]
     assert late(HOUR_S + 1300.0) == [0.0, 0.0]

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from dure.bench.spot_bound import least_cost
 from dure.bench.spot_replay import Job, Zones, replay
 from dure.bench.spot_rules import RULES
-from dure.place import spot
+from dure.place import spot, spot_value
 from dure.place.spot import Rent, Seen, SpotView, choose, may_launch_spot, must_rent
-from dure.place.spot_value import Market, age_class, best_actions, ending, worth
+from dure.place.spot_value import HOPELESS, Market, age_class, costs, ending
 
 GAP_S = 600.0
 JOB = Job(work_s=6 * 3600.0, restart_s=900.0, deadline_s=9 * 3600.0, price=0.3)
@@ -121,7 +121,7 @@ def test_the_table_is_the_cheapest_way_worked_out_step_by_step(elsewhere: float)
     }
 
     @functools.cache
-    def costs(left: int, todo: int, up: bool, age: int, running: Rent) -> dict[Rent, float]:
+    def plain(left: int, todo: int, up: bool, age: int, running: Rent) -> dict[Rent, float]:
         def older(done: int, own: Rent) -> float:
             on = 1 / widths[age]
             passed = best(left - 1, todo - done, up, min(age + 1, oldest), own)
@@ -147,20 +147,27 @@ def test_the_table_is_the_cheapest_way_worked_out_step_by_step(elsewhere: float)
     def best(left: int, todo: int, up: bool, age: int, running: Rent) -> float:
         if todo <= 0:
             return 0.0
-        return min(1e12, *costs(left, todo, up, age, running).values()) if left else 1e12
+        return min(1e12, *plain(left, todo, up, age, running).values()) if left else 1e12
 
-    actions = best_actions(ticks, work, market)
-    table = worth(ticks, work, market)
-    for left in range(1, ticks + 1):
-        values = table[left]
-        for todo, up, age, running in itertools.product(range(1, work + 1), (False, True), range(oldest + 1), Rent):
-            chosen = Rent(int(actions[left, todo, int(up), age, running]))
-            cheapest = best(left, todo, up, age, running)
-            assert values[todo, int(up), age, running] == pytest.approx(cheapest, rel=1e-9)
-            if cheapest < 0.5e12:
-                assert costs(left, todo, up, age, running)[chosen] == pytest.approx(cheapest)
-            else:
-                assert chosen is Rent.ON_DEMAND, "where it will be late, on-demand is late by the least"
+    for left, todo, up, age, running in itertools.product(
+        range(1, ticks + 1), range(1, work + 1), (False, True), range(oldest + 1), Rent
+    ):
+        [found] = costs(left, todo, (int(up), age, running), (market,))
+        for rent, cost in plain(left, todo, up, age, running).items():
+            assert found[rent] == pytest.approx(min(1e12, cost), rel=1e-9)
+        if not up:
+            assert found[Rent.SPOT] >= HOPELESS, "nobody starts on a market that is down"
+
+
+def test_a_table_that_has_grown_for_others_or_is_of_several_markets_gives_the_same_figures() -> None:
+    calm, wild = (Market(lost, back=1.3, price=0.45, elsewhere=0.2, grain=2.0) for lost in (0.35, 5.0))
+    asked = [(9, 4, (1, 2, Rent.IDLE)), (40, 31, (0, 0, Rent.ON_DEMAND)), (12, 5, (1, 0, Rent.SPOT))]
+    alone = []
+    for one in asked:
+        spot_value._table.cache_clear()
+        alone.append([*costs(*one, (calm,)), *costs(*one, (wild,))])
+    spot_value._table.cache_clear()
+    assert [costs(*one, (calm, wild)) for one in reversed(asked)] == alone[::-1]
 
 
 def test_what_has_lasted_is_less_likely_to_end_and_by_the_law_of_its_age() -> None:
@@ -171,10 +178,11 @@ def test_what_has_lasted_is_less_likely_to_end_and_by_the_law_of_its_age() -> No
     assert [age_class(ticks) for ticks in (0.0, 0.9, 1.0, 3.9, 4.0, 63.0, 64.0, 1e6)] == [0, 0, 1, 2, 3, 6, 7, 7]
 
 
-def test_a_table_never_starts_spot_on_a_market_that_is_down() -> None:
-    actions = best_actions(60, 40, Market(lost=0.5, back=0.5, price=0.3))
-    assert not (actions[:, 1:, 0] == Rent.SPOT).any()
-    assert (actions[60, 1:40, 1, :, Rent.SPOT] == Rent.SPOT).all()
+def test_who_runs_on_spot_that_is_up_goes_on_there() -> None:
+    market = Market(lost=0.5, back=0.5, price=0.3)
+    for todo, age in itertools.product(range(1, 40), range(8)):
+        [found] = costs(60, todo, (1, age, Rent.SPOT), (market,))
+        assert found.index(min(found)) == Rent.SPOT
 
 
 @pytest.fixture
@@ -182,11 +190,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, Market]]:
     """What the table is asked for; it always answers to wait."""
     seen: list[tuple[int, int, Market]] = []
 
-    def table(ticks: int, work: int, market: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
-        seen.append((ticks, work, market))
-        return np.full((ticks + 1, work + 1, 2, 8, 3), Rent.IDLE, np.int8)
+    def waits(left: int, work: int, _: tuple[int, int, int], markets: tuple[Market]) -> list[tuple[float, ...]]:
+        seen.append((left, work, *markets))
+        return [(1.0, 2.0, 3.0)]
 
-    monkeypatch.setattr(spot, "best_actions", table)
+    monkeypatch.setattr(spot, "costs", waits)
     return seen
 
 
@@ -195,9 +203,9 @@ def test_the_table_is_asked_in_ticks_of_a_restart_and_for_what_was_learned(
 ) -> None:
     seen = Seen(up=10.0, down=4.0, losses=10.0, returns=4.0, elsewhere=0.58, grain_h=0.1)
     assert choose(view(30, 12, up=False), seen) is Rent.IDLE
-    [(ticks, work, market)] = asked
-    # Thirty hours of 720 s are 150 ticks, twelve are 60. Tables grow by 64.
-    assert (ticks, work) == (192, 64)
+    [(left, work, market)] = asked
+    # Thirty hours of 720 s are 150 ticks, twelve are 60.
+    assert (left, work) == (150, 60)
     assert market == Market(lost=1.0, back=1.0, price=0.3, elsewhere=0.55, grain=0.5)
 
 
@@ -221,11 +229,6 @@ def test_another_pool_is_never_certain(share: float, rounded: float) -> None:
     assert spot._rounded_down(share) == rounded
 
 
-@pytest.mark.parametrize(("size", "room"), [(0, 64), (63, 64), (64, 128), (100, 128)])
-def test_tables_are_made_for_many_questions_at_once(size: int, room: int) -> None:
-    assert spot._roomy(size) == room
-
-
 @pytest.mark.parametrize(
     ("left_s", "work_s", "loading_s", "restart_s", "look_s", "cell"),
     [
@@ -244,12 +247,10 @@ def test_the_moment_is_looked_up_in_whole_ticks_with_no_more_slack_than_there_is
 ) -> None:  # fmt: skip
     """Only the cell that is looked up says to wait; the others would rent."""
 
-    def table(ticks: int, work: int, _: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
-        found = np.full((ticks + 1, work + 1, 2, 8, 3), Rent.ON_DEMAND, np.int8)
-        found[*cell, 0, 2, Rent.IDLE] = Rent.IDLE
-        return found
+    def figures(left: int, work: int, where: tuple[int, int, int], _: tuple[Market]) -> list[tuple[float, ...]]:
+        return [(1.0, 3.0, 2.0) if (left, work, *where) == (*cell, 0, 2, Rent.IDLE) else (3.0, 2.0, 1.0)]
 
-    monkeypatch.setattr(spot, "best_actions", table)
+    monkeypatch.setattr(spot, "costs", figures)
     moment = SpotView(left_s, work_s, False, Rent.IDLE, restart_s, look_s, 0.3, loading_s)
     # Three ticks old: in the class of two and three.
     seen = Seen(age_h=3 * max(restart_s, look_s, (left_s + work_s) / 400) / 3600)
@@ -275,9 +276,6 @@ def test_nobody_waits_while_spot_is_up(asked: list[tuple[int, int, Market]]) -> 
 
 
 def test_a_wish_for_spot_where_there_is_none_is_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    def table(ticks: int, work: int, _: Market) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
-        return np.full((ticks + 1, work + 1, 2, 8, 3), Rent.SPOT, np.int8)
-
-    monkeypatch.setattr(spot, "best_actions", table)
+    monkeypatch.setattr(spot, "costs", lambda *_: [(2.0, 1.0, 3.0)])
     assert choose(view(30, 12, up=False, running=Rent.SPOT), Seen()) is Rent.ON_DEMAND
     assert choose(view(30, 12, up=True), Seen()) is Rent.SPOT

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from dure.place import spot
 from dure.place.spot import Rent, Seen, SpotView, choose
 from dure.place.spot_days import Days, days_of
-from dure.place.spot_value import DOWN, UP, Market, best_actions, costs, worth
+from dure.place.spot_value import DOWN, UP, Market, costs
 
 MARKET = Market(lost=1.5, back=3.0, price=0.3, elsewhere=0.7, grain=5.0)
 
@@ -63,16 +63,14 @@ def test_whatever_was_seen_some_day_is_possible(losses: float, aged: float, usua
     assert 0.9 <= sum(share for share, _ in days) <= 1.0 + 1e-9
 
 
-def test_the_cost_of_each_action_is_what_the_table_takes_the_least_of() -> None:
-    """The plain twin of the compiled step, cell by cell."""
-    table = worth(24, 16, MARKET)
-    for left in (5, 17, 24):
-        values, actions = table[left], best_actions(24, 16, MARKET)[left]
-        for todo, state, age, running in itertools.product(range(1, 17), (DOWN, UP), range(8), range(3)):
-            found = costs(table[left - 1], todo, state, age, running, MARKET)
-            assert min(found) == pytest.approx(values[todo, state, age, running], rel=1e-12)
-            if min(found) < 1e11:
-                assert int(np.argmin(found)) == actions[todo, state, age, running]
+def test_over_days_the_costs_of_each_action_are_weighed_by_how_likely_the_day_is() -> None:
+    """Of two days with a share each, what is chosen costs least by the shares, cell by cell."""
+    wild = replace(MARKET, lost=6.0)
+    for left, work, state, age, running in itertools.product((17, 24), (4, 16), (DOWN, UP), range(8), range(3)):
+        cell = state, age, running
+        weighed = [0.3 * calm + 0.7 * bad for calm, bad in zip(*costs(left, work, cell, (MARKET, wild)), strict=True)]
+        chosen = spot._best(left, work, cell, [(0.3, MARKET), (0.7, wild)])
+        assert weighed[chosen] == pytest.approx(min(weighed), rel=1e-12)
 
 
 def test_one_kind_of_day_is_chosen_for_as_before_and_of_two_kinds_neither_is_forgotten() -> None:

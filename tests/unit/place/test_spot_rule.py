@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dure.model.cluster import ClusterInfo
-from dure.model.decision import Hold, Place
+from dure.model.decision import Hold, Move, Place
 from dure.model.policy import Policy, Verb
 from dure.model.reason import Reason
 from dure.model.snapshot import Snapshot, digest
@@ -15,11 +16,11 @@ from dure.model.spell import NodeSpell, PoolSpells
 from dure.model.tariff import Capacity, Weekly
 from dure.model.units import MICROS
 from dure.model.workload import AcceptedClass, Workload, WorkloadRecord, WorkloadType
-from dure.place import options_for, place
+from dure.place import options_for, place, spot_rule
 from dure.place.candidate import Cycle, governed
-from dure.place.moves import gives_up, stand_of
+from dure.place.moves import changes, gives_up, stand_of
 from dure.place.settings import PlaceSettings
-from dure.place.spot import LOOK_S, Rent, Seen
+from dure.place.spot import LOOK_S, Rent, Seen, SpotView, choose
 from dure.place.spot_rule import RETRY_S, spot_ruling, waiting_rule
 from tests.fixtures.small_world import training
 from tests.unit.place.test_moves import running
@@ -176,8 +177,30 @@ def test_one_that_pays_in_full_waits_only_where_the_rule_says_so_and_it_may() ->
     found = gives_up(paying, stand_of(Cycle(replace(seen, records=(paying,)), (), all_bills=True), paying))
     assert found is not None
     assert [one.reason for one in found.verdicts] == [Reason.WAITING_FOR_SPOT]
+    # Others who wait for the same devices are no reason not to look: they are waited for.
+    assert changes(replace(seen, records=(paying, record(job()))), 5, rule_only=True) == (found,)
     must = replace(paying, spec=replace(paying.spec, deferrable=False))
     assert gives_up(must, stand_of(Cycle(replace(seen, records=(must,)), (), all_bills=True), must)) is None
+
+
+def test_one_that_pays_in_full_goes_to_spot_for_any_saving_and_the_rule_is_asked_only_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[SpotView] = []
+
+    def counted(view: SpotView, seen: Seen) -> Rent:
+        asked.append(view)
+        return choose(view, seen)
+
+    monkeypatch.setattr(spot_rule, "choose", counted)
+    paying = running(where="a", duration_s=4 * HOUR_S, deadline_s=40 * HOUR_S)
+    seen = replace(world(record(job())), records=(paying,))
+    [move] = changes(seen, 5, rule_only=True)
+    assert isinstance(move, Move)
+    assert (move.placement.cluster, len(asked)) == ("b", 1)
+    # Who waits for the same devices comes first, so there is nowhere to go.
+    assert changes(replace(seen, records=(paying, record(job()))), 5, rule_only=True) == ()
+    assert len(asked) == 1
 
 
 def test_what_was_seen_of_spot_is_part_of_the_world_that_was_decided_on() -> None:

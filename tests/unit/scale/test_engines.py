@@ -169,7 +169,7 @@ def test_looks_at_odd_moments_say_the_same_as_looks_at_even_ones() -> None:
             verdict = engine.decide(look)
             replicas = verdict.replicas if verdict is not None else replicas
             at_s += gap_s
-        found.append((replicas, engine.policy.forecaster.errors.count))
+        found.append((replicas, engine.policy.forecaster.judged.count))
     assert {replicas for replicas, _ in found} == {5}
     assert max(count for _, count in found) - min(count for _, count in found) <= 2
 
