@@ -77,6 +77,16 @@ class Layout:
         """Decide and take."""
         return _first_fit(self.grid, ask) if self.policy == "firstfit" else self.grid.seat(ask)
 
+    def seat_each(self, asks: Sequence[Ask]) -> list[Seat | None]:
+        """The same one after the other; a few at a time, so that none takes another's row of the index."""
+        if self.policy == "firstfit":
+            return [self.seat(ask) for ask in asks]
+        most = self.grid.settings.shapes
+        seats: list[Seat | None] = []
+        for at in range(0, len(asks), most):
+            seats += self.grid.seat_all(asks[at : at + most])
+        return seats
+
     def arrived(self, ask: Ask) -> None:
         """Somebody came, whether seated or not. Only ours learns; FGD knows the whole list from the start."""
         if self.ours:
