@@ -186,7 +186,7 @@ class Running:
     def leave(self) -> None:
         """The next one goes."""
         row = heapq.heappop(self.ends)[2]
-        self.layout.grid.free(self.holders.ask(row), self.holders.seat(row))
+        self.layout.grid.left(self.holders.ask(row), self.holders.seat(row))
         self.holders.drop(row)
 
 
