@@ -1,29 +1,33 @@
 """How far from the optimum on a few devices: an exact program over all legal MIG layouts, solved by HiGHS.
 
 A device takes one of its legal layouts (as a multiset of profiles); the program maximises the slots held by a list
-of slices that is known in full. Ours packs the same list as a batch (largest first), and one by one as it comes: the
-second gap is mostly the price of not knowing the future.
+of slices that is known in full. Ours packs the same list as a batch (largest first), and one by one as it comes, as
+the rivals do. On the fewest devices a search over every choice also says what somebody reaches who knows the list and
+its order but, like a packer, refuses nothing that fits: the rest of that gap is the price of not knowing the future.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import highspy
 import numpy as np
 
-from dure.bench.pack_fleet import geometry
+from dure.bench.pack_fleet import BEST_FIT, FGD, first_fit, geometry, lowest_steps
 from dure.model.accelerator import Geometry
-from dure.pack.ask import slice_ask
+from dure.pack.ask import Ask, slice_ask
 from dure.pack.codes import CUT
 from dure.pack.grid import Grid, Host, Part
 from dure.pack.mix import Mix
-from dure.pack.slots import layouts, steps
-from dure.pack.worth import Hardware
+from dure.pack.slots import free_starts, layouts, steps
+from dure.pack.worth import USUAL, Hardware
 
 _GPU = "A100-SXM4-80GB"
 _SIZES = (4, 8, 16)
+_RIVALS = {"dure": USUAL, "fgd": FGD, "bestfit": BEST_FIT, "firstfit": BEST_FIT}
 _WEIGHTS = {"1g.10gb": 0.35, "1g.20gb": 0.1, "2g.20gb": 0.25, "3g.40gb": 0.2, "4g.40gb": 0.07, "7g.80gb": 0.03}
 
 
@@ -32,16 +36,18 @@ def exact_gap(seeds: list[int]) -> dict[str, Any]:
     table = geometry(_GPU)
     found: dict[str, Any] = {}
     for devices in _SIZES:
-        for name, batch in (("batch", True), ("one by one", False)):
-            gaps = [_gap(table, devices, seed, batch) for seed in seeds]
+        wanted = [sample(table, devices, seed) for seed in seeds]
+        best = [optimum(table, devices, Counter(one)) for one in wanted]
+        ways: dict[str, Callable[[Sequence[int]], int]] = {
+            "batch": partial(_batch, table, devices),
+            **{f"one by one, {name}": partial(_one_by_one, table, devices, name) for name in _RIVALS},
+        }
+        if devices == min(_SIZES):
+            ways["one by one, order known"] = partial(order_known, table, devices)
+        for name, way in ways.items():
+            gaps = [100.0 * (most - way(one)) / most for most, one in zip(best, wanted, strict=True)]
             found[f"gap to exact on {devices} devices, {name}, %"] = round(float(np.mean(gaps)), 3)
     return found
-
-
-def _gap(table: Geometry, devices: int, seed: int, batch: bool) -> float:
-    wanted = sample(table, devices, seed)
-    best = optimum(table, devices, Counter(wanted))
-    return 100.0 * (best - _ours(table, devices, wanted, batch)) / best
 
 
 def sample(table: Geometry, devices: int, seed: int) -> list[int]:
@@ -54,26 +60,62 @@ def sample(table: Geometry, devices: int, seed: int) -> list[int]:
     return wanted
 
 
-def _ours(table: Geometry, devices: int, wanted: list[int], batch: bool) -> int:
-    """A batch is known in full, so it is its own demand mix; one by one the mix is learned as slices come."""
+def _batch(table: Geometry, devices: int, wanted: Sequence[int]) -> int:
+    """Slots held by ours: the whole list is known, so it is its own demand mix, and the largest come first."""
+    order = sorted(wanted, key=lambda i: (-table.profiles[i].slots, -table.profiles[i].compute_slices, i))
+    asks = [_ask(table, index) for index in order]
+    seats = _grid(table, devices, "dure", _mix_of(asks)).seat_all(asks)
+    return sum(table.profiles[i].slots for i, seat in zip(order, seats, strict=True) if seat is not None)
+
+
+def _one_by_one(table: Geometry, devices: int, policy: str, wanted: Sequence[int]) -> int:
+    """Slots held by a policy as the slices come. Ours learns the mix meanwhile, FGD knows it."""
+    asks = [_ask(table, index) for index in wanted]
+    grid = _grid(table, devices, policy, {"dure": None, "fgd": _mix_of(asks)}.get(policy, Mix()))
+    held = 0
+    for ask, index in zip(asks, wanted, strict=True):
+        seat = first_fit(grid, ask) if policy == "firstfit" else grid.seat(ask)
+        held += table.profiles[index].slots if seat is not None else 0
+        if policy == "dure":
+            grid.arrived([ask])
+    return held
+
+
+def _grid(table: Geometry, devices: int, policy: str, mix: Mix | None) -> Grid:
     part = Part(mem=80 * 1024, bw=1000, home=CUT, modes=1 << CUT)
     hosts = [Host(1 << 20, 1 << 20, 0, (part,))] * devices
-    hardware = Hardware((devices,), 1, 1 << 20, steps=(steps(table),), slots=(8,), geometries=(table,))
-    largest = sorted(wanted, key=lambda i: (-table.profiles[i].slots, -table.profiles[i].compute_slices, i))
-    order = largest if batch else wanted
-    asks = [slice_ask(0, 0, index, table.profiles[index].slots * 125, 1) for index in order]
-    if batch:
-        mix = Mix()
-        for ask in asks:
-            mix.add(ask.shape)
-        seats = Grid(hosts, hardware, mix=mix).seat_all(asks)
-    else:
-        grid = Grid(hosts, hardware)
-        seats = []
-        for ask in asks:
-            seats.append(grid.seat(ask))
-            grid.arrived([ask])
-    return sum(table.profiles[i].slots for i, seat in zip(order, seats, strict=True) if seat is not None)
+    starts = lowest_steps(table) if policy in ("firstfit", "bestfit") else steps(table)
+    hardware = Hardware((devices,), 1, 1 << 20, steps=(starts,), slots=(8,), geometries=(table,))
+    return Grid(hosts, hardware, _RIVALS[policy], mix)
+
+
+def _ask(table: Geometry, index: int) -> Ask:
+    return slice_ask(0, 0, index, table.profiles[index].slots * 125, 1)
+
+
+def _mix_of(asks: Sequence[Ask]) -> Mix:
+    mix = Mix()
+    for ask in asks:
+        mix.add(ask.shape)
+    return mix
+
+
+def order_known(table: Geometry, devices: int, wanted: Sequence[int]) -> int:
+    """Most slots held by anybody who seats the slices in this order and refuses none that fits: all states that any
+    choices lead to, devices in any order being the same."""
+    states = {(0,) * devices}
+    for index in wanted:
+        width, profile = (1 << table.profiles[index].slots) - 1, table.profiles[index]
+        ahead: set[tuple[int, ...]] = set()
+        for state in states:
+            beside = {
+                tuple(sorted((*state[:at], mask | width << start, *state[at + 1 :])))
+                for at, mask in enumerate(state)
+                for start in free_starts(profile, mask)
+            }
+            ahead |= beside or {state}
+        states = ahead
+    return max(sum(mask.bit_count() for mask in state) for state in states)
 
 
 def optimum(table: Geometry, devices: int, demand: Counter[int]) -> int:

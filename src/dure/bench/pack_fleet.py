@@ -44,10 +44,10 @@ def geometry(gpu: str) -> Geometry:
 
 
 # The same machine with other prices is another policy: FGD counts fragments alone, best fit only what is left over.
-_FGD = WorthSettings(
+FGD = WorthSettings(
     remainder=0.0, ram_per_gib=0.0, broken_node=0.0, type_price=0.0, tie=0.0, rho_cap=0.0, guard=0.0, mode_switch=0.0
 )
-_BEST_FIT = msgspec.structs.replace(_FGD, tie=1.0)
+BEST_FIT = msgspec.structs.replace(FGD, tie=1.0)
 
 
 class Layout:
@@ -71,11 +71,21 @@ class Layout:
         if self.policy == "fgd":
             for pod in pods:
                 mix.add(self.ask(pod).shape)
-        return Grid(hosts, hardware, _FGD if self.policy == "fgd" else _BEST_FIT, mix)
+        return Grid(hosts, hardware, FGD if self.policy == "fgd" else BEST_FIT, mix)
 
     def seat(self, ask: Ask) -> Seat | None:
         """Decide and take."""
-        return _first_fit(self.grid, ask) if self.policy == "firstfit" else self.grid.seat(ask)
+        return first_fit(self.grid, ask) if self.policy == "firstfit" else self.grid.seat(ask)
+
+    def seat_each(self, asks: Sequence[Ask]) -> list[Seat | None]:
+        """The same one after the other; a few at a time, so that none takes another's row of the index."""
+        if self.policy == "firstfit":
+            return [self.seat(ask) for ask in asks]
+        most = self.grid.settings.shapes
+        seats: list[Seat | None] = []
+        for at in range(0, len(asks), most):
+            seats += self.grid.seat_all(asks[at : at + most])
+        return seats
 
     def arrived(self, ask: Ask) -> None:
         """Somebody came, whether seated or not. Only ours learns; FGD knows the whole list from the start."""
@@ -94,14 +104,14 @@ def _mig_fleet(
     tables = [geometry(name) for name in _CLASSES]
     hardware = msgspec.structs.replace(
         hardware_of(hosts, len(_CLASSES)),
-        steps=tuple(_lowest_steps(table) if lowest else steps(table) for table in tables),
+        steps=tuple(lowest_steps(table) if lowest else steps(table) for table in tables),
         slots=(8, 8),
         geometries=tuple(tables),
     )
     return hosts, hardware, mig_ask
 
 
-def _lowest_steps(table: Geometry) -> tuple[tuple[int, ...], ...]:
+def lowest_steps(table: Geometry) -> tuple[tuple[int, ...], ...]:
     """Steps of operators that cut on demand: the lowest legal start."""
     rows = []
     for profile in table.profiles:
@@ -130,7 +140,8 @@ def covering(milli: int) -> tuple[int, int]:
     return index, slots
 
 
-def _first_fit(grid: Grid, ask: Ask) -> Seat | None:
+def first_fit(grid: Grid, ask: Ask) -> Seat | None:
+    """Take on the first node in order that can; None when none can."""
     row = ask.row()
     n = int(first_node(grid.hosts, grid.devs, *grid.priced.tables, row))
     return grid.seat_on(ask, n) if n >= 0 else None

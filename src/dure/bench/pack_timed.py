@@ -26,7 +26,7 @@ from dure.bench.result import Result
 from dure.model.errors import InvalidInput
 from dure.pack.ask import Ask
 from dure.pack.budget import Budget
-from dure.pack.grid import Grid
+from dure.pack.grid import Grid, Seat
 from dure.pack.holders import Holders
 from dure.pack.relocate import move_for
 
@@ -34,7 +34,6 @@ _LOAD = 1.0
 _PART = 20
 _WARM_UP = 0.2
 _LENGTH_S = 6 * 3600.0
-_LOOKED_AT = 24
 
 
 class Tally(msgspec.Struct):
@@ -125,7 +124,7 @@ def _run(
         clock = at
         if at < warm:
             tally, moves = Tally(), fleet.moves
-        if not fleet.enter(ask, at + length, moving=True):
+        if not fleet.enter(ask, at + length):
             waited += 1
             queue.add(ask, length)
         layout.arrived(ask)
@@ -158,26 +157,36 @@ class Running:
     def moves(self) -> int:
         return self.budget.used
 
-    def enter(self, ask: Ask, end: float, *, moving: bool) -> bool:
-        """Seat the pod until `end`, by moves only if `moving` and the budget says so."""
+    def enter(self, ask: Ask, end: float) -> bool:
+        """Seat the pod until `end`, by moves if they are allowed and the budget says so."""
         self.decisions += 1
         seat = self.layout.seat(ask)
-        if seat is not None:
-            row = self.holders.add(ask, seat)
-        else:
-            may = self._moving and moving
-            way = move_for(self.layout.grid, ask, self.holders, self.budget) if may else None
-            if way is None:
-                return False
-            row = self.holders.add(ask, way.seat)
-        self.budget.placed += 1
-        heapq.heappush(self.ends, (end, self.budget.placed, row))
+        if seat is None and self._moving:
+            way = move_for(self.layout.grid, ask, self.holders, self.budget)
+            seat = way.seat if way is not None else None
+        if seat is None:
+            return False
+        self._sit(ask, seat, end)
         return True
+
+    def enter_each(self, asks: Sequence[Ask], ends: Sequence[float]) -> list[Ask]:
+        """Seat what fits of these, without moves; answers who sits."""
+        self.decisions += len(asks)
+        seated = []
+        for ask, seat, end in zip(asks, self.layout.seat_each(asks), ends, strict=True):
+            if seat is not None:
+                self._sit(ask, seat, end)
+                seated.append(ask)
+        return seated
+
+    def _sit(self, ask: Ask, seat: Seat, end: float) -> None:
+        self.budget.placed += 1
+        heapq.heappush(self.ends, (end, self.budget.placed, self.holders.add(ask, seat)))
 
     def leave(self) -> None:
         """The next one goes."""
         row = heapq.heappop(self.ends)[2]
-        self.layout.grid.free(self.holders.ask(row), self.holders.seat(row))
+        self.layout.grid.left(self.holders.ask(row), self.holders.seat(row))
         self.holders.drop(row)
 
 
@@ -238,7 +247,15 @@ def _advance(tally: Tally, grid: Grid, seconds: float, queue: Queue) -> None:
 
 
 def _drain(queue: Queue, fleet: Running, clock: float) -> None:
-    """Let waiting pods in, the shapes that wait longest first; moves are for the first of them alone."""
-    for i, ask in enumerate(list(queue.kinds)[:_LOOKED_AT]):
-        while ask in queue.kinds and fleet.enter(ask, clock + queue.kinds[ask][0], moving=i == 0):
+    """Let in whoever fits, the kinds that wait longest first; moves are for the first of them alone."""
+    first = next(iter(queue.kinds), None)
+    if first is None:
+        return
+    while first in queue.kinds and fleet.enter(first, clock + queue.kinds[first][0]):
+        queue.pop(first)
+    waiting = [ask for ask in queue.kinds if ask != first]
+    while waiting:
+        seated = fleet.enter_each(waiting, [clock + queue.kinds[ask][0] for ask in waiting])
+        for ask in seated:
             queue.pop(ask)
+        waiting = [ask for ask in seated if ask in queue.kinds]

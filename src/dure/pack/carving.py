@@ -1,8 +1,10 @@
 """What is a partly cut device (MIG, vNPU) still worth? The prices of the profiles that the demand asks for.
 
 The fewest devices whose legal layouts hold the demand form a small linear program; its dual prices say what each
-profile is worth in devices, and the best further placements at those prices value every mask of occupied slots. The
-counterpart of `cutting` for devices that are not cut freely. Called by `worth`.
+profile is worth in devices while everybody is to be seated. Where more waits than there is room for, a profile is
+worth the slots it fills. Nobody knows which of the two comes, so the mean counts, and the best further placements at
+that price value every mask of occupied slots. The counterpart of `cutting` for devices that are not cut freely.
+Called by `worth`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ def mask_values(geometry: Geometry, amounts: Floats, reach: Floats) -> Floats:
     """
     if not amounts.any():
         return np.tile(np.array(layout_values(geometry, {})), (reach.shape[0], 1))
-    prices = profile_prices(geometry, tuple(float(amount) for amount in amounts / amounts.sum()))
+    sought = tuple(float(amount) for amount in amounts / amounts.sum())
+    filled = [profile.slots / geometry.slots if sought[i] else 0.0 for i, profile in enumerate(geometry.profiles)]
+    prices = (profile_prices(geometry, sought) + np.array(filled)) / 2
     top = max(float(_best_fill(geometry, prices[None, :])[0, 0]), 1e-9)
     values: Floats = np.minimum(_best_fill(geometry, prices * reach) / top, 1.0)
     return values

@@ -45,6 +45,8 @@ CORE_PRICE = 750 // BINS
 # Layout of `scal`: scalars, then host millicores per device at BINS points of the demand, then the tiers.
 RAM_PER_DEVICE, RAM_PRICE, WIDE, WIDE_PRICE, TIE_CPU, TIE_IDLE, SWITCH_PRICE, ISOLATION_PRICE = range(8)
 PART, PART_CPU = 8, 9
-RHO = 10
+# What of a node will soon be idle besides: thousandths of a device, and the host CPU that comes back with a device.
+BACK, BACK_CPU = 10, 11
+RHO = 12
 TIER = RHO + BINS
 SCALARS = TIER + TIERS

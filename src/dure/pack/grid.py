@@ -105,7 +105,8 @@ class Grid:
         """Turn the mix as it is now into prices."""
         self._own()
         idle = self.idle_by_type() if self._next_lesson else ()
-        priced = worth(self.mix.shares(), self.mix.typical(), self.hardware, self.settings, idle)
+        mix = self.mix
+        priced = worth(mix.shares(), mix.typical(), self.hardware, self.settings, idle, mix.turnover)
         seen = self.mix.arrivals
         self._next_lesson = seen + min(max(32, seen // 2), self.settings.lesson)
         return self.adopt(priced)
@@ -137,6 +138,11 @@ class Grid:
             self.mix.add(ask.shape)
         if self.mix.arrivals >= self._next_lesson:
             self.learn()
+
+    def left(self, ask: Ask, seat: Seat) -> None:
+        """Somebody goes for good: give back what it held, and note in the mix that room comes back."""
+        self.free(ask, seat)
+        self.mix.left()
 
     def seat(self, ask: Ask) -> Seat | None:
         """Decide and take; None when it fits nowhere."""

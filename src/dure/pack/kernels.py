@@ -14,6 +14,8 @@ import numpy as np
 from numba import njit
 
 from dure.pack.codes import (
+    BACK,
+    BACK_CPU,
     BINS,
     CORE_PRICE,
     COUNT,
@@ -100,9 +102,10 @@ def host_cost(
     rates[type, level, w] is what w whole devices save; its last column is the price of idle capacity as such.
     """
     cost = (rates[typ, level, rates.shape[2] - 1] * idle >> SHIFT) - rates[typ, level, whole]
-    short = 0
+    short, back = 0, min(scal[BACK], size * WHOLE - idle)
+    ahead, host = idle + back, cpu + (scal[BACK_CPU] * back >> SHIFT)
     for b in range(RHO, RHO + BINS):
-        gap = (scal[b] * idle >> SHIFT) - cpu
+        gap = (scal[b] * ahead >> SHIFT) - host
         if gap <= 0:
             break
         short += gap

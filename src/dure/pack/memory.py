@@ -1,7 +1,7 @@
 """What the packer remembers between calls: the demand mix and the prices made from it.
 
 An agent holds one `Memory` and hands it to `pack` each time; without one, `pack` learns from the state it is given.
-Invariant: a pod counts once, when it is first seen.
+Invariant: a pod counts once when it is first seen, and once more when it held something and no longer does.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Memory:
         self.classes: tuple[str, ...] = ()
         self.priced: Worth | None = None
         self._seen: set[str] = set()
+        self._held: set[str] = set()
         self._learned: int
         self._fleet: Hardware
         self._hardware: Hardware | None = None
@@ -53,7 +54,7 @@ class Memory:
         """Numbers of pods that no node can tell apart; what rooms know of them is kept as long as the rooms."""
 
     def learn(self, state: ClusterState, catalogue: Catalogue) -> Worth:
-        """Count the pods that are new, and make new prices when the fleet changed or enough has arrived."""
+        """Count who came and who left, and make new prices when the fleet changed or enough has arrived."""
         if len(self.kinds) > _KINDS:
             self.kinds.clear()
             self.rooms.forget()
@@ -62,17 +63,22 @@ class Memory:
             self._hardware, classes = hardware_of(state, catalogue)
             if self.mix is None or classes != self.classes:
                 prior = prior_of([Size(node.cpu_milli, node.memory_mib, len(node.devices)) for node in state.nodes])
-                self.classes, self.mix, self._seen, self.priced = classes, Mix(prior=prior), set(), None
+                self.classes, self.mix, self.priced = classes, Mix(prior=prior), None
+                self._seen, self._held = set(), set()
         assert self.mix is not None
         new = sorted((pod for pod in state.pods if pod.uid not in self._seen), key=lambda pod: (pod.uid, pod.name))
         for pod in new:
             self.mix.add(shape_of(pod, catalogue, self.classes))
         if new:
             self._seen = {pod.uid for pod in state.pods}
+        held = {pod.uid for pod in state.pods if pod.holds}
+        self.mix.left(len(self._held - held))
+        self._held = held
         if self.priced is None or self._due():
             # Before anything was learnt everything counts as idle, as in the replays.
             idle = idle_of(state, catalogue, self._hardware, self.classes) if self.priced is not None else ()
-            self.priced = worth(self.mix.shares(), self.mix.typical(), self._hardware, self.settings, idle)
+            mix = self.mix
+            self.priced = worth(mix.shares(), mix.typical(), self._hardware, self.settings, idle, mix.turnover)
             self._learned, self._fleet = self.mix.arrivals, self._hardware
         return self.priced
 

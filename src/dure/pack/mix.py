@@ -1,7 +1,7 @@
 """The typical demand, learned from arrivals and forgetting slowly.
 
-Fed by whoever sees workloads arrive; read by `worth`, which turns the mix into prices. Invariant: the mix depends on
-the arrivals alone, never on what was placed, so refusing a demand does not make it look rare.
+Fed by whoever sees workloads arrive and leave; read by `worth`, which turns the mix into prices. Invariant: shares
+depend on the arrivals alone, never on what was placed, so refusing a demand does not make it look rare.
 """
 
 from __future__ import annotations
@@ -64,20 +64,33 @@ class Mix:
         for shape in self._weights:
             self._weights[shape] *= settings.prior / total
         self.arrivals = 0
+        self._came = self._gone = 0.0
 
     def add(self, shape: Shape, times: int = 1) -> None:
         """One more demand of this shape arrived."""
         self._unit *= self._growth**times
         self._weights[shape] = self._weights.get(shape, 0.0) + self._unit * times
+        self._came += self._unit * times
         self.arrivals += times
         if self._unit > 1e9:
+            self._came, self._gone = self._came / self._unit, self._gone / self._unit
             self._weights = {s: w / self._unit for s, w in self._weights.items() if w / self._unit > 1e-6}
             self._unit = 1.0
+
+    def left(self, times: int = 1) -> None:
+        """Somebody who was placed has gone, and what it held is free again."""
+        self._gone += self._unit * times
+
+    @property
+    def turnover(self) -> float:
+        """How many leave for each that arrives, at most one: 0 while the cluster only fills up."""
+        return min(1.0, self._gone / self._came) if self._came else 0.0
 
     def copy(self) -> Mix:
         """The same mix, free to go its own way."""
         twin = Mix(self.settings)
         twin._unit, twin._weights, twin.arrivals = self._unit, dict(self._weights), self.arrivals
+        twin._came, twin._gone = self._came, self._gone
         return twin
 
     def shares(self) -> list[tuple[Shape, float]]:

@@ -10,6 +10,8 @@ from bisect import bisect_right
 from typing import NamedTuple
 
 from dure.pack.codes import (
+    BACK,
+    BACK_CPU,
     BINS,
     CORE_PRICE,
     CUT0,
@@ -58,7 +60,9 @@ def potential(t: PlainTables, node: PlainNode) -> int:
     whole = node.codes.count(WHOLE) + node.codes.count(CUT0)
     total = sum(map(values.__getitem__, node.codes))
     total += (rates[-1] * idle >> SHIFT) - rates[whole]
-    short = sum(max(0, (rho * idle >> SHIFT) - node.cpu) for rho in t.scal[RHO : RHO + BINS])
+    back = min(t.scal[BACK], len(node.codes) * WHOLE - idle)
+    host = node.cpu + (t.scal[BACK_CPU] * back >> SHIFT)
+    short = sum(max(0, (rho * (idle + back) >> SHIFT) - host) for rho in t.scal[RHO : RHO + BINS])
     total += short * CORE_PRICE
     ram = (t.scal[RAM_PER_DEVICE] * idle >> SHIFT) - node.mem
     if ram > 0:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from dure.model.accelerator import Geometry
 from dure.pack.codes import (
+    BACK,
+    BACK_CPU,
     BINS,
     CODES,
     CUT0,
@@ -116,11 +118,13 @@ Shares = list[tuple[Shape, float]]
 
 
 def worth(
-    shares: Shares, typical: Shares, hw: Hardware, settings: WorthSettings = USUAL, idle_now: Sequence[float] = ()
-) -> Worth:
+    shares: Shares, typical: Shares, hw: Hardware, settings: WorthSettings = USUAL, idle_now: Sequence[float] = (),
+    turnover: float = 0.0,
+) -> Worth:  # fmt: skip
     """Price everything by the mix: `shares` is all of it, `typical` its frequent part without memory.
 
-    `idle_now` is how many devices of each type are idle; without it the whole fleet counts as idle.
+    `idle_now` is how many devices of each type are idle; without it the whole fleet counts as idle. `turnover` is how
+    many leave for each that arrives: where room comes back, a host must have CPU for the next user of a device too.
     """
     types = len(hw.devices)
     levels = np.array(sorted({s.cpu for s, _ in typical}), np.int64)
@@ -145,12 +149,14 @@ def worth(
     scal[RAM_PRICE] = round(settings.ram_per_gib * MICRO)
     scal[WIDE] = hw.widest if hw.widest > 1 else NEVER
     scal[WIDE_PRICE] = round(settings.broken_node * MICRO)
-    scal[TIE_CPU] = round(settings.tie * 0.5 * MICRO * 1000 * RATE / max(1, hw.host_cpu))
+    scal[TIE_CPU] = round((1.0 - turnover) * settings.tie * 0.5 * MICRO * 1000 * RATE / max(1, hw.host_cpu))
     scal[TIE_IDLE] = round(settings.tie * 0.5 * MICRO * RATE / max(1, hw.widest))
     scal[SWITCH_PRICE] = round(settings.mode_switch * MICRO)
     scal[ISOLATION_PRICE] = round(settings.isolation * MICRO)
     scal[RHO:TIER] = _host_ratios(shares, settings)
-    scal[PART:RHO] = part
+    scal[PART:BACK] = part
+    scal[BACK] = round(turnover * WHOLE)
+    scal[BACK_CPU] = scal[RHO:TIER].sum() // BINS
     scal[TIER:] = tiers
     tables = Tables(
         levels=levels,

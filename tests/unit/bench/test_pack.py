@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from dure.bench.pack import command
 from dure.bench.pack_bound import bound_pct
-from dure.bench.pack_exact import optimum
+from dure.bench.pack_exact import optimum, order_known
 from dure.bench.pack_replay import Cell, replay
 from dure.bench.pack_rivals import typical_pods
 from dure.bench.pack_speed import PlainNumpy
@@ -136,6 +136,15 @@ def test_the_exact_program_knows_that_two_thirds_strand_a_compute_slice() -> Non
     assert optimum(A100, 1, Counter({3: 2})) == 8
     assert optimum(A100, 1, Counter({4: 2})) == 4
     assert optimum(A100, 2, Counter({0: 20})) == 14
+
+
+def test_who_knows_the_order_refuses_nothing_that_fits_and_chooses_the_best_of_all_seats() -> None:
+    """Two small slices before a whole one and two halves: the program would refuse the small ones."""
+    assert optimum(A100, 1, Counter({0: 2, 5: 1})) == 8
+    assert order_known(A100, 1, [0, 0, 5]) == 2
+    assert order_known(A100, 2, [0, 0, 5]) == 10, "both on one device"
+    assert order_known(A100, 1, [3, 4]) == 8, "the half goes where the other can begin"
+    assert order_known(A100, 1, [4, 4, 0]) == 5
 
 
 def test_a_model_that_is_named_twice_is_one_model(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dure.bench.pack_fleet import Layout, covering, geometry, mig_ask
-from dure.bench.pack_timed import Running, TimedCell, _part, timed_result
+from dure.bench.pack_timed import Queue, Running, TimedCell, _drain, _part, timed_result
 from dure.bench.pack_trace import TraceNode, TracePod
 from dure.bench.progress import Journal
 from dure.model.accelerator import SliceProfile
@@ -76,11 +76,27 @@ def test_who_moved_leaves_from_where_it_is_now_and_the_fleet_ends_empty() -> Non
         Ask(1000, 10, 1, 500, mode=MPS),
         Ask(1000, 10, 1, 900, mode=MPS),
     ):
-        fleet.enter(ask, float(len(fleet.ends)), moving=True)
+        fleet.enter(ask, float(len(fleet.ends)))
     while fleet.ends:
         fleet.leave()
     np.testing.assert_array_equal(layout.grid.devs, before)
     assert fleet.holders.count == 0
+
+
+@pytest.mark.parametrize("policy", ["dure", "firstfit"])
+def test_whoever_fits_is_let_in_however_many_kinds_have_waited_longer(policy: str) -> None:
+    """More kinds than the index has rows wait for more than there is; the last two of them have room."""
+    layout = Layout([TraceNode("a", 9000, 9000, 2, "X")], PODS, policy, mig=False)
+    fleet, queue = Running(layout, moving=False), Queue()
+    for cores in range(250):
+        queue.add(Ask(10_000 + cores, 10, 1, WHOLE), 5.0)
+    small = [Ask(1000, 10, 1, 600, mode=MPS), Ask(2000, 10, 1, 500, mode=MPS)]
+    for ask in [*small, small[1], small[1]]:
+        queue.add(ask, 5.0)
+    _drain(queue, fleet, 100.0)
+    assert [end for end, _, _ in fleet.ends] == [105.0] * 3
+    assert [len(waiting) for ask, waiting in queue.kinds.items() if ask in small] == [1]
+    assert queue.milli == 250 * WHOLE + 500
 
 
 PROFILES = """gpu,profile,compute_slices,sm_fraction,memory_gib,memory_slices,starts,max_instances

@@ -39,6 +39,14 @@ def test_half_a_device_is_worth_half_of_one_that_is_cut_into_halves() -> None:
     assert (values[0], values[lower], values[upper], values[lower | upper]) == (1.0, 0.5, 0.5, 0.0)
 
 
+def test_a_half_that_only_the_smaller_can_use_keeps_some_worth_and_the_other_is_less_than_a_device() -> None:
+    """With as many 3g as 4g a 3g is free in devices and a 4g costs one; their means with a half count."""
+    amounts = np.array([0.0, 0, 0, 1, 1, 0])
+    values = mask_values(A100, amounts, np.ones((1, 6)))[0]
+    lower, upper = A100.profiles[3].masks()
+    assert (values[0], values[lower], values[upper]) == (1.0, pytest.approx(0.25), pytest.approx(0.75))
+
+
 def test_every_small_slice_that_still_fits_is_worth_its_part() -> None:
     amounts = np.zeros(len(A100.profiles))
     amounts[0] = 1.0

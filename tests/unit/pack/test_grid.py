@@ -157,9 +157,14 @@ def plain_cost(grid: Grid, n: int, ask: Ask) -> int | None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(HOSTS, STREAM, ASKS)
-def test_the_array_code_prices_every_node_like_its_plain_twin(hosts: list[Host], asks: list[Ask], probe: Ask) -> None:
+@given(HOSTS, STREAM, ASKS, st.integers(0, 20))
+def test_the_array_code_prices_every_node_like_its_plain_twin(
+    hosts: list[Host], asks: list[Ask], probe: Ask, gone: int
+) -> None:
     grid, _ = filled(hosts, asks)
+    grid.arrived(asks)
+    grid.mix.left(gone)
+    grid.learn()
     for n in range(len(hosts)):
         cost = int(node_cost(grid.hosts, grid.devs, *grid.priced.tables, n, probe.row()))
         assert (None if cost == NEVER else cost) == plain_cost(grid, n, probe)
@@ -291,3 +296,15 @@ def test_whole_devices_are_neighbours_of_one_link_group_or_of_as_few_groups_as_t
     seat = grid.seat(Ask(1000, 1024, count, WHOLE, mode=EXCLUSIVE))
     assert seat is not None
     assert seat.devices == devices
+
+
+def test_who_goes_for_good_gives_back_what_it_held_and_is_noted() -> None:
+    grid = grid_of([Host(9000, 9000, 0, (Part(), Part()))])
+    before = grid.devs.copy()
+    ask = Ask(1000, 10, 1, WHOLE)
+    seat = grid.seat(ask)
+    assert seat is not None
+    grid.arrived([ask])
+    grid.left(ask, seat)
+    np.testing.assert_array_equal(grid.devs, before)
+    assert grid.mix.turnover == 1.0

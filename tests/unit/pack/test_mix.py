@@ -107,3 +107,28 @@ def test_an_ask_for_a_slice_names_its_profile_and_is_written_in_the_order_of_the
     assert ask == Ask(2000, 512, 1, 428, profile=3, mode=CUT, types=1)
     assert ask.shape == Shape(2000, 512, 1, 428, 3, 1)
     assert ask.row().tolist() == [2000, 512, 1, 428, 3, 0, 0, CUT, 1, 1, 0, 0, 0, 0]
+
+
+def test_turnover_is_how_many_leave_for_each_that_arrives_and_at_most_one() -> None:
+    mix = Mix(MixSettings(half_life=1e9), [(A, 1.0)])
+    assert mix.turnover == 0.0
+    mix.left()
+    assert mix.turnover == 0.0, "somebody who was there before: nobody has arrived yet"
+    mix.add(A, times=10)
+    mix.left(4)
+    assert mix.turnover == pytest.approx(0.5)
+    assert mix.copy().turnover == mix.turnover
+    mix.left(9)
+    assert mix.turnover == 1.0
+
+
+def test_turnover_forgets_as_the_mix_does() -> None:
+    """The weight of arrival n is two to the n; at the thirtieth all weights are scaled down."""
+    mix = Mix(MixSettings(half_life=1.0))
+    for _ in range(29):
+        mix.add(A)
+    mix.left()
+    mix.add(A)
+    assert mix.turnover == pytest.approx(2**29 / (2**31 - 2))
+    mix.add(A)
+    assert mix.turnover == pytest.approx(2**29 / (2**32 - 2))

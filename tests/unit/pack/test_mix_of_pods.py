@@ -98,6 +98,18 @@ def test_a_pod_is_counted_once_and_another_class_begins_a_new_count() -> None:
     assert memory.classes == CLASSES
 
 
+def test_who_held_something_and_no_longer_does_has_left_and_who_waited_in_vain_has_not() -> None:
+    memory, nodes = Memory(), [node("a")]
+    sitting = running(nodes, [pod("one", devices=1), pod("two", devices=1), pod("three", devices=1)])
+    memory.learn(cluster(nodes, [*sitting, pod("waits", devices=4)]), CATALOGUE)
+    assert memory.mix is not None
+    assert memory.mix.turnover == 0.0
+    ended = replace(sitting[0], phase=PodPhase.SUCCEEDED)
+    for _ in range(2):
+        memory.learn(cluster(nodes, [ended, sitting[1]]), CATALOGUE)
+        assert memory.mix.turnover == pytest.approx(2 / 4, rel=1e-3)
+
+
 def test_prices_are_made_anew_after_enough_arrivals_or_for_a_wider_node() -> None:
     memory = Memory()
     few = [pod(f"p{i}", devices=1) for i in range(7)]

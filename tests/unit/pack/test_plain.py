@@ -11,6 +11,8 @@ from dure.model.accelerator import Geometry, ShareMode
 from dure.model.cluster import Device, Pod, Slice
 from dure.model.tenant import Isolation
 from dure.pack.codes import (
+    BACK,
+    BACK_CPU,
     BINS,
     CORE_PRICE,
     CUT0,
@@ -73,6 +75,20 @@ def test_missing_cores_cost_at_every_point_of_the_demand() -> None:
     assert potential(t, at(500, cpu=4000)) == potential(tables(), at(500)), "half a device needs half of it"
     t.scal[RHO + BINS] = 99 * ONE
     assert potential(t, at(WHOLE, cpu=6000)) == base, "what stands behind the points is something else"
+
+
+def test_cores_are_wanted_beside_what_comes_back_too() -> None:
+    """Half a device comes back with two of the cores that it used; its next user needs three, at one point four."""
+    t = tables({BACK: 500, BACK_CPU: 4 * ONE})
+    t.scal[RHO : RHO + BINS] = [6 * ONE] * BINS
+    t.scal[RHO] = 8 * ONE
+    base, still = tables(), (BINS - 1) * CORE_PRICE
+    assert potential(t, at(0, cpu=4000)) == potential(base, at(0)), "cores to spare"
+    assert potential(t, at(0, cpu=500)) == potential(base, at(0, cpu=500)) + 500 * still + 1500 * CORE_PRICE
+    assert potential(t, at(800, cpu=4800)) == potential(base, at(800)) + 400 * still + 2400 * CORE_PRICE, (
+        "0.2 is held"
+    )
+    assert potential(t, at(WHOLE, cpu=6000)) == potential(base, at(WHOLE)) + 2000 * CORE_PRICE, "nothing is held"
 
 
 def test_missing_memory_costs_by_the_gib() -> None:

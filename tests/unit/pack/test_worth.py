@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from dure.model.accelerator import Geometry
 from dure.pack.carving import mask_values
 from dure.pack.codes import (
+    BACK,
+    BACK_CPU,
     BINS,
     CODES,
     CUT0,
@@ -199,6 +201,16 @@ def test_the_scalars_are_the_settings_in_millionths_and_rates() -> None:
     assert int(scal[TIE_IDLE]) == round(100_000 * RATE / 4)
 
 
+def test_where_pods_leave_a_device_comes_back_with_its_mean_of_cores_and_low_hosts_pull_less() -> None:
+    shares = [(shape(4000), 0.5), (shape(12_000), 0.5)]
+    fills, lives = (worth(shares, shares, HW, WorthSettings(), turnover=part).tables.scal for part in (0.0, 0.75))
+    assert (int(fills[BACK]), int(lives[BACK])) == (0, 750)
+    assert int(lives[BACK_CPU]) == pytest.approx(8000 * RATE, rel=1e-6)
+    assert int(lives[TIE_CPU]) == pytest.approx(0.25 * int(fills[TIE_CPU]), rel=1e-3)
+    same = [at for at in range(TIER) if at not in (BACK, TIE_CPU)]
+    assert fills[same].tolist() == lives[same].tolist()
+
+
 def test_a_fleet_of_single_devices_has_no_wide_nodes() -> None:
     assert priced([(shape(), 1.0)], Hardware((3,), 1, 1000)).tables.scal[WIDE] == NEVER
     assert priced([(shape(), 1.0)], Hardware((4,), 2, 1000)).tables.scal[WIDE] == 2
@@ -295,10 +307,10 @@ def test_rooms_for_the_widest_demand_below_a_node_are_wanted_beside_whole_nodes(
         (shape(21_000, pieces=3), 0.1),
     ]
     made = priced(mixed, Hardware((8,), 4, 64_000, wide_cpu=(32_000,)))
-    assert made.tables.scal[PART:RHO].tolist() == [2, 15_000]
+    assert made.tables.scal[PART:BACK].tolist() == [2, 15_000]
     assert made.wide_nodes == pytest.approx((0.25, 0.1))
     alone = priced(mixed[1:], Hardware((8,), 4, 64_000, wide_cpu=(32_000,)))
-    assert alone.tables.scal[PART:RHO].tolist() == [3, 21_000], "no tier of whole nodes bounds it"
+    assert alone.tables.scal[PART:BACK].tolist() == [3, 21_000], "no tier of whole nodes bounds it"
     assert alone.wide_nodes == pytest.approx((0.1 / 0.6,))
     whole = priced(mixed[:1], Hardware((8,), 4, 64_000, wide_cpu=(32_000,)))
     assert whole.tables.scal[PART] == NEVER
