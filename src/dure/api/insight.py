@@ -7,9 +7,10 @@ while, since it walks days of figures and many may ask at once.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,18 +18,19 @@ import structlog
 
 from dure.api.backend import Backend, Shares
 from dure.api.pulse import Pulse
-from dure.model.answer import Trouble
+from dure.model.answer import ServiceStatus, Trouble
 from dure.model.errors import DureError
+from dure.model.sample import Sample
 from dure.model.units import DAY_S, HOUR_S, Instant
 from dure.plane.books import MARK
 from dure.watch.anomaly import Anomaly, DetectSettings, detect
 from dure.watch.attainment import P95
-from dure.watch.burn import BUDGET_S, PAGE, BudgetState, budget_state
+from dure.watch.burn import BUDGET_S, PAGE, BudgetState, Count, budget_state
 from dure.watch.drift import Drift, costs, drift, durations
 from dure.watch.forecast import Forecast, forecast
-from dure.watch.history import CARBON, COST, GOOD, REQUESTS, USED
+from dure.watch.history import CARBON, COST, GOOD, REQUESTS, UP, USED
 from dure.watch.hourly import hourly
-from dure.watch.look import counts, gridded, looked
+from dure.watch.look import counts, gridded, looked, uptime
 
 T = TypeVar("T")
 _log = structlog.get_logger("dure.api")
@@ -39,15 +41,21 @@ AHEAD_H, FORECAST_PAST_S = 24, 35.0 * DAY_S
 DRIFT_PAST_S = 30.0 * DAY_S
 # Real seconds for which an answer stands.
 KEPT_S = 20.0
+IN_TIME, UP_TIME = "in time", "up"
+# Over a long time only means are kept, too coarse for the short windows: those are read apart.
+FINE_S = 0.3 * DAY_S
 
 
 class ServiceBudget(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`promise` says what is counted: requests in time, or the time in which somebody is there to answer."""
+
     workload: str
     tenant: str
     level: str
     state: BudgetState
     model: str = ""
     cluster: str = ""
+    promise: str = IN_TIME
 
 
 class Foreseen(msgspec.Struct, frozen=True):
@@ -135,20 +143,23 @@ class Insight:
 
     def _budgets(self) -> tuple[ServiceBudget, ...]:
         now_s = self._backend.now()
-        known = {one.workload: one for one in self._pulse.status().services}
-        since_s = now_s - BUDGET_S
-        seen = counts(self._pulse.series(REQUESTS, since_s, now_s), self._pulse.series(GOOD, since_s, now_s))
-        # Over a long time only means are kept, too coarse for the short windows: those are read apart.
-        fine_s = now_s - 0.3 * DAY_S
-        fine = counts(self._pulse.series(REQUESTS, fine_s, now_s), self._pulse.series(GOOD, fine_s, now_s))
-        found = []
-        for name, service in known.items():
-            near = fine.get(name, [])
-            far = [one for one in seen.get(name, []) if not near or one.at_s < near[0].at_s]
-            state = budget_state([*far, *near], service.target or P95, now_s)
-            found.append(ServiceBudget(name, service.tenant, state.level, state, service.model, service.cluster))
+        services = self._pulse.status().services
+        asked = counts(self._kept_of(REQUESTS, now_s), self._kept_of(GOOD, now_s))
+        up = uptime(self._kept_of(UP, now_s))
+        found = [_budget(one, IN_TIME, asked, one.target or P95, now_s) for one in services]
+        found += [_budget(one, UP_TIME, up, one.availability, now_s) for one in services if one.availability]
         order = {PAGE: 0, "ticket": 1, "": 2}
         return tuple(sorted(found, key=lambda one: (order[one.level], one.state.left or 0.0, one.workload)))
+
+    def _kept_of(self, name: str, now_s: Instant) -> list[Sample]:
+        """Each series of a budget's time, its end as fine as it is kept."""
+        far = self._pulse.series(name, now_s - BUDGET_S, now_s)
+        near = self._pulse.series(name, now_s - FINE_S, now_s)
+        begins: dict[str, Instant] = {}
+        for one in near:
+            whose = one.labels.get("workload", "")
+            begins[whose] = min(one.at_s, begins.get(whose, math.inf))
+        return [one for one in far if one.at_s < begins.get(one.labels.get("workload", ""), math.inf)] + list(near)
 
     def _foreseen(self, name: str, _: str) -> Foreseen:
         series, now_s = FORESEEN[name], self._backend.now()
@@ -190,8 +201,17 @@ def _foretold(name: str, series: str, past: list[float], next_s: Instant, tenant
     )
 
 
+def _budget(
+    service: ServiceStatus, promise: str, counted: Mapping[str, Sequence[Count]], target: float, now_s: Instant
+) -> ServiceBudget:
+    name = service.workload
+    state = budget_state(counted.get(name, ()), target, now_s)
+    return ServiceBudget(name, service.tenant, state.level, state, service.model, service.cluster, promise)
+
+
 def _broken(promise: ServiceBudget) -> Trouble:
     name = promise.workload
     pace = max(burn.long or 0.0 for burn in promise.state.burns if burn.firing)
-    sentence = f"{name} spends its error budget {pace:.0f} times as fast as it may"
+    what = "error budget" if promise.promise == IN_TIME else "budget of time without a replica"
+    sentence = f"{name} spends its {what} {pace:.0f} times as fast as it may"
     return Trouble(sentence, promise.cluster, name, f"dure why {name}")

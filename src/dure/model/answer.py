@@ -125,7 +125,10 @@ class ClusterStatus(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ServiceStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A serving's counters since its start. `target` is the part of the requests that has to be answered in time."""
+    """A serving's counters since its start. `target` is the part of the requests that has to be answered in time.
+
+    `availability` is the part of the time in which somebody has to be there to answer; None where nobody promised it.
+    """
 
     workload: str
     tenant: str
@@ -135,6 +138,7 @@ class ServiceStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     ready: int = 0
     requests: int = 0
     requests_good: int = 0
+    availability: float | None = None
 
 
 class Totals(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -147,6 +147,7 @@ def _services(records: Iterable[WorkloadRecord]) -> Iterable[ServiceStatus]:
                 ready=status.ready,
                 requests=status.requests,
                 requests_good=status.requests_good,
+                availability=spec.slo.availability,
             )
 
 

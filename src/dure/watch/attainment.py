@@ -30,8 +30,8 @@ class Attainment(msgspec.Struct, frozen=True):
 
 
 def target_of(slo: Slo) -> float:
-    """The part of the requests that has to be good: as promised, else what a 95th percentile means."""
-    return slo.availability if slo.availability is not None else P95
+    """The part of the requests that has to be good, which is in time where a latency is promised, else answered."""
+    return slo.availability if slo.availability is not None and slo.latency_p95_ms is None else P95
 
 
 def attainment_of(records: Iterable[WorkloadRecord], now_s: Instant) -> Attainment:

@@ -18,8 +18,9 @@ POOL_USED, POOL_PRICE = "dure_pool_used_ratio", "dure_pool_price_micros_per_hour
 POOL_DEVICES = "dure_pool_devices_count"
 # Not the names on `/metrics`: a Prometheus that keeps these and scrapes those would add every request up twice.
 REQUESTS, GOOD = "dure_service_requests_total", "dure_service_requests_good_total"
+UP = "dure_service_up_ratio"
 HEADLINES = (COST, CARBON, USED, RUNNING, WAITING, SLO)
-SERIES = (*HEADLINES, CLUSTER_COST, CLUSTER_CARBON, POOL_USED, POOL_PRICE, POOL_DEVICES, REQUESTS, GOOD)
+SERIES = (*HEADLINES, CLUSTER_COST, CLUSTER_CARBON, POOL_USED, POOL_PRICE, POOL_DEVICES, REQUESTS, GOOD, UP)
 
 
 def samples_of(status: FleetStatus) -> Iterator[Sample]:
@@ -50,6 +51,7 @@ def samples_of(status: FleetStatus) -> Iterator[Sample]:
         labels = {"workload": service.workload, "tenant": service.tenant}
         yield Sample(REQUESTS, labels, at_s, float(service.requests))
         yield Sample(GOOD, labels, at_s, float(service.requests_good))
+        yield Sample(UP, labels, at_s, float(service.ready > 0))
 
 
 def points_of(fetch: Callable[[str], Iterable[Sample]]) -> tuple[Point, ...]:

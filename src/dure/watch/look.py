@@ -7,6 +7,7 @@ rent of its pools explains what a cluster costs; how busy a device is explains i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -115,6 +116,22 @@ def counts(asked: Iterable[Sample], good: Iterable[Sample]) -> dict[str, list[Co
         if value is not None:
             found.setdefault(name, []).append(Count(one.at_s, one.value, value))
     return {name: sorted(mine) for name, mine in sorted(found.items())}
+
+
+def uptime(samples: Iterable[Sample]) -> dict[str, list[Count]]:
+    """Cumulative seconds and those with a replica ready, of each service; between two looks it was as both say."""
+    seen: dict[str, list[tuple[Instant, float]]] = {}
+    for one in samples:
+        seen.setdefault(one.labels.get("workload", ""), []).append((one.at_s, one.value))
+    return {name: _summed(sorted(mine)) for name, mine in sorted(seen.items())}
+
+
+def _summed(seen: Sequence[tuple[Instant, float]]) -> list[Count]:
+    found = [Count(seen[0][0], 0.0, 0.0)]
+    for (before_s, before), (after_s, after) in pairwise(seen):
+        last, lasted_s = found[-1], after_s - before_s
+        found.append(Count(after_s, last.total + lasted_s, last.good + lasted_s * (before + after) / 2))
+    return found
 
 
 def _rates(asked: Array, good: Array, step_s: Seconds) -> tuple[Array, Array]:

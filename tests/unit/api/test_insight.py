@@ -22,7 +22,7 @@ from dure.model.tenant import Role
 from dure.model.token import TokenWish
 from dure.plane import tokens
 from dure.plane.books import MARK
-from dure.watch.history import COST, GOOD, REQUESTS
+from dure.watch.history import COST, GOOD, REQUESTS, UP
 from tests.unit.api.clients import TOKEN, Client
 from tests.unit.api.small_world import NOW_S, SmallWorld
 
@@ -30,12 +30,12 @@ from tests.unit.api.small_world import NOW_S, SmallWorld
 class Serving(SmallWorld):
     """The small world with one service whose requests are counted."""
 
-    def __init__(self, total: float, good: float) -> None:
+    def __init__(self, total: float, good: float, availability: float | None = None) -> None:
         super().__init__()
-        self.counted = math.ceil(total), math.ceil(good)
+        self.counted, self.availability = (math.ceil(total), math.ceil(good)), availability
 
     def status(self) -> FleetStatus:
-        service = ServiceStatus("chat", "search", 0.99, "", "", 1, *self.counted)
+        service = ServiceStatus("chat", "search", 0.99, "", "", 1, *self.counted, availability=self.availability)
         return msgspec.structs.replace(super().status(), services=(service,))
 
 
@@ -98,6 +98,23 @@ def test_a_service_that_keeps_its_promise_is_quiet() -> None:
         assert budget["level"] == ""
         assert budget["state"]["left"] > 0.8
         assert client.get("/v1/anomalies").json()["items"] == []
+
+
+def test_two_promises_have_two_budgets_and_an_hour_without_a_replica_breaks_one_of_them() -> None:
+    metrics = MemoryMetrics()
+    counted = day(metrics, 120, 0)
+    labels = {"workload": "chat", "tenant": "search"}
+    metrics.write_samples(
+        Sample(UP, labels, NOW_S - step * 300.0, float(step >= 12)) for step in range(120 * 12, 0, -1)
+    )
+    asgi: Any = create_app(Serving(*counted, availability=0.999), Keys(TOKEN), samples=metrics).asgi
+    with TestClient(asgi, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        client.headers["authorization"] = f"Bearer {TOKEN}"
+        down, late = client.get("/v1/slo").json()["items"]
+        (trouble,) = client.get("/v1/status").json()["troubles"]
+    assert (down["promise"], down["level"], down["state"]["target"]) == ("up", "page", 0.999)
+    assert ("promise" in late, late["level"]) == (False, "")
+    assert "time without a replica" in trouble["sentence"]
 
 
 def test_nothing_is_claimed_before_there_are_figures() -> None:

@@ -33,26 +33,27 @@ const stamp = (at) => `${day(at)} ${shortTime(at)}`;
 
 function showBudgets(items) {
   byId("slo-none").hidden = items.length > 0;
-  keyed(byId("slo"), items, (one) => one.workload, (one) =>
+  keyed(byId("slo"), items, (one) => `${one.workload}/${one.promise ?? "in time"}`, (one) =>
     el("tr", {}, el("td", {}, el("button", { type: "button", class: "link", onclick: () => explain(one.workload, currency()) }, one.workload)),
-      el("td", { class: "minor" }), ...["right num", "right num"].map((kind) => el("td", { class: kind })),
+      el("td", { class: "minor" }), el("td"), ...["right num", "right num"].map((kind) => el("td", { class: kind })),
       el("td", {}, el("span", { class: "meter" }, el("i"))), ...["right num", "right num", "right num minor", ""].map((kind) => el("td", { class: kind }))),
   (row, one) => {
     const { state } = one;
     setText(row.children[1], one.tenant);
-    setText(row.children[2], state.attained === null ? "–" : `${percent(state.attained)} %`);
-    setText(row.children[3], `${percent(state.target, 1)} %`);
+    setText(row.children[2], one.promise ?? "in time");
+    setText(row.children[3], state.attained === null ? "–" : `${percent(state.attained)} %`);
+    setText(row.children[4], `${percent(state.target, 1)} %`);
     const left = state.left === null ? 1 : Math.max(0, state.left);
-    const bar = row.children[4].firstElementChild;
+    const bar = row.children[5].firstElementChild;
     bar.title = state.left === null ? "nothing asked yet" : `${percent(state.left, 0)} % left`;
     bar.dataset.level = left <= 0 ? "over" : left < 0.25 ? "near" : "well";
     bar.firstElementChild.style.width = `${Math.max(left * 100, left <= 0 ? 100 : 2)}%`;
     state.burns.forEach((burn, index) => {
-      setText(row.children[5 + index], burn.long === null ? "–" : `${burn.long.toFixed(1)}×`);
-      row.children[5 + index].dataset.level = burn.firing ? burn.level : "";
+      setText(row.children[6 + index], burn.long === null ? "–" : `${burn.long.toFixed(1)}×`);
+      row.children[6 + index].dataset.level = burn.firing ? burn.level : "";
     });
-    setText(row.children[8], one.level || "well");
-    row.children[8].dataset.level = one.level;
+    setText(row.children[9], one.level || "well");
+    row.children[9].dataset.level = one.level;
   });
 }
 
