@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from dure.model.defrag import DefragAnswer, DefragState
+from dure.model.defrag import DefragAnswer, DefragState, KeptTurn, WantedRoom
 from dure.model.errors import Temporary
 from dure.model.fleet import Fleet
 from dure.model.report import Report
 from dure.model.spell import NodeSpell, PoolSpells
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
-from dure.plane import defrag
+from dure.plane import defrag, turns
 from dure.ports import Change, PlanePort, StorePort
 from tests.fixtures.small_world import cluster, desired, pool, training
 
@@ -90,6 +91,22 @@ class PlaneContract:
         assert harness.port.fetch_wish("test") == wish
         harness.port.write_report(replace(report(12.0), defrag=replace(planned, at_s=12.0, state=DefragState.MOVED)))
         assert harness.port.fetch_wish("test") is None
+
+    def test_whose_turn_it_is_in_torn_pools_is_heard_with_a_wish_and_without_one(self, harness: PlaneHarness) -> None:
+        mine, whole = WantedRoom("gang", 8, ("big",), "big", nodes=2), WantedRoom("other", 4, ("big",), "small")
+        kept = [
+            KeptTurn("test", mine, torn=True),
+            KeptTurn("test", whole, torn=False),
+            KeptTurn("far", whole, torn=True),
+        ]
+        harness.store.write_setting(turns.KEY, msgspec.json.encode(kept).decode())
+        alone = harness.port.fetch_wish("test")
+        assert alone is not None
+        assert (alone.id, alone.keeps) == ("", (mine,))
+        (asked,) = defrag.ask(harness.store, Fleet("test", (cluster(pool("big", "big")),)), 10.0, "test", apply=False)
+        both = harness.port.fetch_wish("test")
+        assert both is not None
+        assert (both.id, both.keeps) == (asked.wish, (mine,))
 
     def test_a_plane_that_is_away_is_a_temporary_failure(self, harness: PlaneHarness) -> None:
         harness.go_away()

@@ -1,45 +1,79 @@
-"""Room that moves have made is kept for what it was made for; without that the packer might fill it again at once.
+"""Nodes that are kept for somebody; without that the packer might fill them again at once.
 
-Called by the agent's cycle through `tidy`: before packing, the freed node gets a taint in this look at the cluster
-alone, which only the pods of the wanted workload tolerate. Nothing of it is written to the cluster.
+Called by the agent's cycle through `tidy`: before packing, kept nodes get a taint in this look at the cluster alone,
+which only the pods of the wanted workload tolerate. Nothing of it is written to the cluster. A node is kept because
+moves have freed it (`Keep`), or because it is somebody's turn in a torn pool and it has the fewest to go (`chosen`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 from msgspec.structs import replace
 
-from dure.model.cluster import ClusterState, Pod, Taint, Toleration
+from dure.model.cluster import ClusterState, Node, NodePhase, Pod, Taint, Toleration, holders
+from dure.model.defrag import WantedRoom
 from dure.model.units import Instant, Seconds
+from dure.model.workload import WorkloadType
 
 KEEP_S: Seconds = 300.0
 _TAINT = Taint("dure.dev/kept-free")
-_PASS = Toleration(key=_TAINT.key, operator="Exists")
+PASS = Toleration(key=_TAINT.key, operator="Exists")
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """This node is for this workload (for nobody if empty) until then."""
+    """These nodes are for this workload (for nobody if empty) until then."""
 
-    node: str
+    nodes: tuple[str, ...]
     workload: str
     until_s: Instant
 
 
-def holds(keep: Keep | None, state: ClusterState) -> bool:
+def holds(keep: Keep, state: ClusterState) -> bool:
     """Over when time is up or the workload has come."""
-    if keep is None or state.now_s >= keep.until_s:
+    if state.now_s >= keep.until_s:
         return False
     return not keep.workload or not any(pod.workload == keep.workload and pod.holds for pod in state.pods)
 
 
-def guarded(state: ClusterState, keep: Keep) -> ClusterState:
-    """The cluster as the packer should see it while the keep holds."""
-    nodes = tuple(
-        replace(node, taints=(*node.taints, _TAINT)) if node.name == keep.node else node for node in state.nodes
-    )
-    return replace(state, nodes=nodes, pods=tuple(_with_pass(pod, keep) for pod in state.pods))
+def guarded(state: ClusterState, keeps: Iterable[Keep]) -> ClusterState:
+    """The cluster as the packer should see it while the keeps hold."""
+    for keep in keeps:
+        nodes = tuple(
+            replace(node, taints=(*node.taints, _TAINT)) if node.name in keep.nodes else node for node in state.nodes
+        )
+        state = replace(state, nodes=nodes, pods=tuple(_with_pass(pod, keep) for pod in state.pods))
+    return state
+
+
+def chosen(wanted: WantedRoom, state: ClusterState, before: Sequence[str]) -> tuple[str, ...]:
+    """The nodes to keep for it: those of before while they will do, else those with the least to leave them first.
+
+    Services stay, so a node with one is taken last. Fewer than are wanted if no more are large enough.
+    """
+    here = holders(state)
+    able = [node for node in state.nodes if node.pool == wanted.pool and _able(node, wanted.devices)]
+
+    def dearness(node: Node) -> tuple[bool, bool, int, str]:
+        pods = here.get(node.name, [])
+        stays = any(pod.type is WorkloadType.SERVING for pod in pods)
+        return stays, node.name not in before, len(busy(node, pods)), node.name
+
+    return tuple(node.name for node in sorted(able, key=dearness)[: wanted.nodes])
+
+
+def busy(node: Node, pods: Sequence[Pod]) -> set[str]:
+    """Devices of the node that somebody holds something of."""
+    mine = {device.id for device in node.devices}
+    return {part.device for pod in pods for part in pod.slices} & mine
+
+
+def _able(node: Node, devices: int) -> bool:
+    sound = sum(device.healthy for device in node.devices)
+    return node.phase is NodePhase.READY and sound >= devices and node.reclaim_at_s is None
 
 
 def _with_pass(pod: Pod, keep: Keep) -> Pod:
     wanted = keep.workload and pod.workload == keep.workload and not pod.node
-    return replace(pod, tolerations=(*pod.tolerations, _PASS)) if wanted else pod
+    return replace(pod, tolerations=(*pod.tolerations, PASS)) if wanted else pod

@@ -153,9 +153,11 @@ class Agent:
             return None
         self._ask_again_s = now_s + WISH_EVERY_S
         try:
-            return self.plane.fetch_wish(self.cluster.name)
+            found = self.plane.fetch_wish(self.cluster.name)
         except (Temporary, NotFound, Permanent):
             return None
+        self._tidy.keep_for(found.keeps if found is not None else (), now_s)
+        return found if found is not None and found.id else None
 
     def _each(self, do: Callable[[T], R], items: Sequence[T]) -> Iterable[R]:
         return self._lanes.map(do, items) if self._lanes is not None else map(do, items)

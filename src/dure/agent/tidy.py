@@ -6,14 +6,16 @@ Called by the agent's cycle, for embedded and real clusters alike. Invariant: no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec.structs import replace
 
-from dure.agent.keeping import KEEP_S, Keep, guarded, holds
+from dure.agent.keeping import KEEP_S, PASS, Keep, busy, chosen, guarded, holds
 from dure.model.catalogue import Catalogue
-from dure.model.cluster import ClusterState, Pod, PodPhase
+from dure.model.cluster import ClusterState, Pod, PodPhase, holders
 from dure.model.decision import Evict
-from dure.model.defrag import DefragAnswer, DefragPlan, DefragState, DefragWish, How, PodMove
+from dure.model.defrag import DefragAnswer, DefragPlan, DefragState, DefragWish, How, PodMove, WantedRoom
 from dure.model.reason import Reason, Verdict
 from dure.model.units import Instant, Seconds
 from dure.pack import Memory, PackSettings
@@ -23,6 +25,8 @@ from dure.pack.seating import USUAL as PACKING
 # A wish that lay about for longer than this was for another world; so is a plan that no checkpoint lets go on.
 WISH_S = 3600.0
 LAPSE_S = 3600.0
+# Of whose turn it is the plane tells with every answer; when it has been silent for so long, nodes are free again.
+TURN_S = 900.0
 
 
 class TidySettings(msgspec.Struct, frozen=True):
@@ -52,13 +56,26 @@ class Tidy:
         self._next_s: Instant = 0.0
         self._lapses_s: Instant = 0.0
         self._keep: Keep | None = None
+        self._turns: dict[str, tuple[WantedRoom, Keep]] = {}
 
     def view(self, state: ClusterState) -> tuple[str, ClusterState]:
-        """The node that is kept for somebody now, if any, and the cluster as the packer should see it."""
-        if self._keep is None or not holds(self._keep, state):
+        """The nodes that are kept for somebody now, if any, and the cluster as the packer should see it."""
+        if self._keep is not None and not holds(self._keep, state):
             self._keep = None
-            return "", state
-        return self._keep.node, guarded(state, self._keep)
+        self._turns = {
+            name: (wanted, replace(keep, nodes=chosen(wanted, state, keep.nodes)))
+            for name, (wanted, keep) in self._turns.items()
+            if holds(keep, state)
+        }
+        keeps = [*([self._keep] if self._keep is not None else ()), *(keep for _, keep in self._turns.values())]
+        return ",".join(node for keep in keeps for node in keep.nodes), guarded(state, keeps)
+
+    def keep_for(self, turns: Sequence[WantedRoom], now_s: Instant) -> None:
+        """The plane says whose turn it is in torn pools, all of them."""
+        kept = {name: keep.nodes for name, (_, keep) in self._turns.items()}
+        self._turns = {
+            one.workload: (one, Keep(kept.get(one.workload, ()), one.workload, now_s + TURN_S)) for one in turns
+        }
 
     def step(self, state: ClusterState, memory: Memory, wish: DefragWish | None = None) -> list[Evict]:
         """The pods to move now: those of the last plan if it still holds; else a plan is made, once in a period."""
@@ -120,9 +137,28 @@ class Tidy:
         self._workload = waiting.workload if waiting is not None else ""
         if waiting is not None:
             return plan_room(state, self.catalogue, waiting, memory, packing=self.packing)
+        for wanted, keep in self._turns.values():
+            plan = self._for_turn(wanted, keep, state, memory)
+            if plan is not None:
+                self._workload = wanted.workload
+                return plan
         if self.settings.compact and all(pod.node for pod in state.pods):
             return plan_empty(state, self.catalogue, memory)
         return None
+
+    def _for_turn(self, wanted: WantedRoom, keep: Keep, state: ClusterState, memory: Memory) -> DefragPlan | None:
+        """Moves off one of the kept nodes that are not free yet; nobody is moved onto another of them."""
+        here = holders(state)
+        mine = [node for node in state.nodes if node.name in keep.nodes]
+        left = {node.name: len(node.devices) - len(busy(node, here.get(node.name, []))) for node in mine}
+        lacking = {name for name, free in left.items() if free < wanted.devices}
+        if not lacking:
+            return None
+        others = tuple(node for node in state.nodes if node.name in lacking or node.name not in keep.nodes)
+        view = guarded(replace(state, nodes=others), [Keep(tuple(sorted(lacking)), "", state.now_s)])
+        stand_in = replace(whole_devices(wanted.classes, wanted.devices, wanted.pool), tolerations=(PASS,))
+        plan = plan_room(view, self.catalogue, stand_in, memory, packing=self.packing)
+        return plan if plan is not None and plan.node in lacking else None
 
     def _needed(self, state: ClusterState) -> bool:
         """Whether the demand that the plan was made for still waits; a plan to empty a node is for nobody."""
@@ -135,7 +171,7 @@ class Tidy:
             return self._wait(plan, state.now_s)
         self._tell(plan, DefragState.MOVED, state.now_s, "")
         memory.allowed(state).used += len(plan.moves)
-        self._keep = Keep(plan.node, self._workload, state.now_s + KEEP_S)
+        self._keep = Keep((plan.node,), self._workload, state.now_s + KEEP_S)
         return [_evict(move, plan) for move in plan.moves]
 
     def _wait(self, plan: DefragPlan, now_s: Instant) -> list[Evict]:

@@ -48,21 +48,34 @@ class DefragPlan(msgspec.Struct, frozen=True):
 
 
 class WantedRoom(msgspec.Struct, frozen=True):
-    """A workload that the plane holds because this cluster's free devices do not lie together."""
+    """A workload that the plane holds because free devices do not lie together: so many on each of `nodes`."""
 
     workload: str
     devices: int
     classes: tuple[str, ...]
     pool: str
+    nodes: int = 1
+
+
+class KeptTurn(msgspec.Struct, frozen=True):
+    """Whose turn it is in a pool of a cluster; `torn` where what it needs is free, but not together."""
+
+    cluster: str
+    room: WantedRoom
+    torn: bool
 
 
 class DefragWish(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Somebody asks one cluster for a plan, and with `apply` for what it says to be done."""
+    """Somebody asks one cluster for a plan, and with `apply` for what it says to be done.
+
+    `keeps` is the plane's own: whose turn it is in torn pools, as long as it says so. With it alone `id` is empty.
+    """
 
     id: str
     asked_s: Instant
     apply: bool = False
     wanted: WantedRoom | None = None
+    keeps: tuple[WantedRoom, ...] = ()
 
 
 class DefragState(enum.StrEnum):

@@ -26,6 +26,7 @@ class Reason(enum.StrEnum):
     BUDGET_EXCEEDED = "BudgetExceeded"
     CARBON_BUDGET_EXCEEDED = "CarbonBudgetExceeded"
     FAIR_SHARE = "FairShare"
+    TURN_OF_ANOTHER = "TurnOfAnother"
     PREEMPTED = "Preempted"
     QUOTA_RECLAIMED = "QuotaReclaimed"
     ISOLATION_TIER = "IsolationTier"
@@ -72,6 +73,7 @@ REMEDIES: dict[Reason, str] = {
     Reason.BUDGET_EXCEEDED: "Raise the tenant's money budget or wait for the next month.",
     Reason.CARBON_BUDGET_EXCEEDED: "Raise the tenant's carbon budget or wait for a greener hour or grid.",
     Reason.FAIR_SHARE: "The tenant is above its fair share while others wait; it follows in turn.",
+    Reason.TURN_OF_ANOTHER: "Another has waited longer for this room; what ends before its start may use it.",
     Reason.PREEMPTED: "A higher priority took the place; the workload is queued again by itself.",
     Reason.QUOTA_RECLAIMED: "It ran on another tenant's quota, which its owner needs; it is queued again by itself.",
     Reason.ISOLATION_TIER: "Use a pool whose devices are not shared, or lower the tenant's isolation tier.",

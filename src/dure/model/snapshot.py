@@ -26,7 +26,8 @@ from dure.model.workload import WorkloadRecord
 class Snapshot(msgspec.Struct, frozen=True):
     """`records` are the workloads that have not ended. `carbon_micros_per_kg` is the fleet's carbon price.
 
-    `spells` is what was seen of spot pools, of those alone whose clusters tell of it.
+    `spells` is what was seen of spot pools, of those alone whose clusters tell of it. `turns` says where somebody
+    keeps its turn since an earlier decision, as `cluster/pool` by workload.
     """
 
     now_s: Instant
@@ -44,6 +45,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     policies: tuple[Policy, ...] = ()
     weights: Weights = Weights()
     spells: tuple[PoolSpells, ...] = ()
+    turns: dict[str, str] = {}
 
     def cluster(self, name: str) -> ClusterInfo | None:
         return next((cluster for cluster in self.clusters if cluster.name == name), None)

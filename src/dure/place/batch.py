@@ -15,13 +15,13 @@ from types import MappingProxyType
 import msgspec
 import numpy as np
 
-from dure.model.snapshot import Snapshot
-from dure.model.units import HOUR_S, WHOLE_MILLI, Milli, Seconds
+from dure.model.units import HOUR_S, Milli, Seconds
 from dure.model.workload import WorkloadRecord
 from dure.place.bill import drain_of
-from dure.place.candidate import Candidate, Cycle, device_need, past_help
-from dure.place.fairness import Claim, fair_order, lendable
+from dure.place.candidate import Candidate, Cycle, device_need
+from dure.place.fairness import fair_order, lendable
 from dure.place.instance import NONE, Bools, Floats, Instance, Ints, instance
+from dure.place.spans import claim_of
 
 # Larger than any pool, small enough that sums stay in 32 bits.
 UNLIMITED = 2**30
@@ -60,8 +60,8 @@ def batch_of(
     """The workloads sorted, and their candidates."""
     records = tuple(sorted(waiting, key=lambda one: (one.status.submitted_s, one.name, one.uid)))
     candidates = tuple(tuple(cycle.candidates(record)) for record in records)
-    claims = [_claim(index, record, past_help(record, cycle.snapshot.now_s)) for index, record in enumerate(records)]
-    order = fair_order(claims, cycle.tenants, cycle.usage, _class_totals(cycle.snapshot))
+    claims = [claim_of(index, record, cycle.snapshot.now_s) for index, record in enumerate(records)]
+    order = fair_order(claims, cycle.tenants, cycle.usage, cycle.totals)
     return Batch(records, candidates, tuple(order), behind)
 
 
@@ -271,7 +271,7 @@ class _Build:
             for name, one in cycle.tenants.items()
             if name != tenant
         ]
-        limit = lendable(cycle.tenant(tenant), class_name, others, _class_totals(cycle.snapshot).get(class_name, 0))
+        limit = lendable(cycle.tenant(tenant), class_name, others, cycle.totals.get(class_name, 0))
         return (limit or 0) - cycle.usage_of(tenant).device_milli.get(class_name, 0)
 
     def _waiting(self, tenant: str, class_name: str) -> Milli:
@@ -301,19 +301,3 @@ class _Build:
     def _budgeted(self, tenant: str) -> bool:
         budget = self.cycle.tenant(tenant).budget
         return budget.money_micros is not None or budget.carbon_g is not None
-
-
-def _claim(index: int, record: WorkloadRecord, late: bool) -> Claim:
-    spec = record.spec
-    return Claim(
-        index, record.name, spec.tenant, spec.priority, record.status.submitted_s, spec.classes[0].name,
-        spec.demand.device_milli * spec.size, late,
-    )  # fmt: skip
-
-
-def _class_totals(snapshot: Snapshot) -> dict[str, Milli]:
-    totals: dict[str, Milli] = {}
-    for pool in snapshot.pools:
-        devices = pool.devices + max(0, pool.nodes_max - pool.nodes) * pool.devices_per_node
-        totals[pool.class_name] = totals.get(pool.class_name, 0) + devices * WHOLE_MILLI
-    return totals

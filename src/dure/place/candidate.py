@@ -20,17 +20,20 @@ from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
 from dure.model.tenant import Budget, Tenant, TenantUsage
-from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Micros, Milli
+from dure.model.units import HOUR_S, WHOLE_MILLI, Micros, Milli
 from dure.model.workload import WorkloadRecord, WorkloadType
 from dure.place.adapt import congestion_at
 from dure.place.bill import Quote, charged, quote, run_time
+from dure.place.fairness import class_totals, comes_before
 from dure.place.filters import budget_clash, isolation_clash, quota_clash, static_clash
 from dure.place.goals import Goals, aimed, clean_starts, goal_clash, goals_for, too_dirty
 from dure.place.instance import Floats, Longs
 from dure.place.option import Option, World, options, world_of
 from dure.place.room import PoolRoom
 from dure.place.settings import PlaceSettings, settings_of
+from dure.place.spans import claim_of, expected_end
 from dure.place.spread import OnSpot, held_on_spot, share_of, spread
+from dure.place.turn import Turns, turns_of
 
 NO_BUDGET = Budget()
 # This part of a pool that cannot grow stays free for newcomers.
@@ -87,6 +90,8 @@ class Cycle:
         self._on_spot: OnSpot | None = None
         self.rows = {(home.pool.cluster, home.pool.name): row for row, home in enumerate(self.world.homes)}
         self._given_back: Longs | None = None
+        self._turns: Turns | None = None
+        self.totals = class_totals(snapshot.pools)
 
     def steer(self, candidate: Candidate) -> Floats:
         """What each start of a priced candidate is chosen by; worked out once."""
@@ -180,12 +185,33 @@ class Cycle:
         option, demand = candidate.option, candidate.demand
         tenant, usage = self.tenant(record.spec.tenant), self.usage_of(record.spec.tenant)
         room = self.rooms[option.pool.cluster, option.pool.name]
-        clash = quota_clash(option, demand, tenant, usage) or room.clash(
-            demand, option.replicas, option.profile.memory_mib
+        clash = (
+            quota_clash(option, demand, tenant, usage)
+            or room.clash(demand, option.replicas, option.profile.memory_mib)
+            or self._turn_clash(record, candidate)
         )
         if clash is not None or tenant.budget == NO_BUDGET:
             return clash
         return budget_clash(option, tenant, usage, candidate.bill(0))
+
+    def _turn_clash(self, record: WorkloadRecord, candidate: Candidate) -> Verdict | None:
+        """Room that is kept for one who comes first, unless this one is gone by then or leaves enough for it."""
+        if self._turns is None:
+            self._turns = turns_of(self.snapshot, self.settings.turn_after_h, self.settings.careful)
+        option = candidate.option
+        turn = self._turns.get((option.pool.cluster, option.pool.name))
+        if turn is None or turn.claim.name == record.name or candidate.quote is None:
+            return None
+        end_s = option.start_s + self.settings.careful * candidate.quote.run_s
+        ends = record.spec.type is not WorkloadType.SERVING
+        left = self.rooms[option.pool.cluster, option.pool.name].whole_after(candidate.demand, option.replicas)
+        if (ends and end_s <= turn.start_s) or left >= turn.devices:
+            return None
+        mine = claim_of(0, record, self.snapshot.now_s)
+        if comes_before(mine, turn.claim, self.tenants, self.usage, self.totals):
+            return None
+        kept = f"{turn.devices} devices of {option.where} are kept for one that has waited longer"
+        return Verdict(option.where, Reason.TURN_OF_ANOTHER, "its turn", kept)
 
     def given_back(self) -> Longs:
         """What running workloads should have returned by each hour: of devices, host CPU, host memory, by row."""
@@ -244,16 +270,6 @@ def may_wait(record: WorkloadRecord) -> bool:
     return spec.deferrable and spec.deadline_s is not None and spec.type is not WorkloadType.SERVING
 
 
-def past_help(record: WorkloadRecord, now_s: Instant) -> bool:
-    """Whether its deadline is lost even if it started now, by its estimate, on the fastest class it accepts."""
-    spec = record.spec
-    if spec.deadline_s is None or spec.type is WorkloadType.SERVING:
-        return False
-    fastest = max(one.speed for one in spec.classes) * max((step.speed for step in spec.speedups), default=1.0)
-    left_s = max(0.0, spec.duration_s - record.status.done_s) / fastest
-    return now_s + left_s > record.status.submitted_s + spec.deadline_s
-
-
 def governed(record: WorkloadRecord, settings: PlaceSettings) -> bool:
     """Whether `spot_rule` speaks of it: it can be late, a loss costs it little, and it may leave spot in time."""
     spec = record.spec
@@ -279,16 +295,6 @@ def device_need(option: Option, demand: Demand) -> Milli:
     if not demand.whole and option.profile.memory_mib > 0:
         each = max(each, math.ceil(demand.memory_mib * WHOLE_MILLI / option.profile.memory_mib))
     return each * option.replicas
-
-
-def expected_end(record: WorkloadRecord, slow: float) -> Instant | None:
-    """When a placed workload should be gone, a slow run assumed; None for serving, which stays."""
-    home = record.status.placement
-    if home is None or record.spec.type is WorkloadType.SERVING:
-        return None
-    speed = record.spec.speed_on(home.class_name) or 1.0
-    begun = record.status.started_s if record.status.started_s is not None else home.start_s
-    return begun + slow * run_time(record.spec, speed, record.status.done_s)
 
 
 def _longest_h(records: tuple[WorkloadRecord, ...]) -> int:

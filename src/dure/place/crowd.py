@@ -13,7 +13,8 @@ import msgspec
 from dure.model.demand import on_class
 from dure.model.units import WHOLE_MILLI, Instant, Milli
 from dure.model.workload import WorkloadRecord
-from dure.place.candidate import Cycle, may_wait, past_help
+from dure.place.candidate import Cycle, may_wait
+from dure.place.spans import past_help
 
 # So few are quickly decided as they are.
 CROWD = 200

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from dure.model.cluster import VNodePool
 from dure.model.tenant import Tenant, TenantUsage
 from dure.model.units import WHOLE_MILLI, Instant, Milli
 
@@ -40,7 +41,7 @@ def fair_order(
     """Indices of the claims in the order in which they may choose."""
     held = {name: dict(one.device_milli) for name, one in usage.items()}
     queues: dict[str, list[Claim]] = {}
-    for claim in sorted(claims, key=lambda one: (-one.priority, one.late, one.submitted_s, one.name)):
+    for claim in sorted(claims, key=_within):
         queues.setdefault(claim.tenant, []).append(claim)
     heap = [(_rank(queue[0], tenants, held, total_milli), name) for name, queue in queues.items()]
     heapq.heapify(heap)
@@ -56,6 +57,34 @@ def fair_order(
         if taken[name] < len(queues[name]):
             heapq.heappush(heap, (_rank(queues[name][taken[name]], tenants, held, total_milli), name))
     return order
+
+
+def comes_before(
+    one: Claim,
+    other: Claim,
+    tenants: dict[str, Tenant],
+    usage: dict[str, TenantUsage],
+    total_milli: dict[str, Milli],
+) -> bool:
+    """Whether `one` would choose before `other` if both were the first of their tenants."""
+    if one.tenant == other.tenant:
+        return _within(one) < _within(other)
+    held = {name: usage[name].device_milli for name in (one.tenant, other.tenant) if name in usage}
+    return _rank(one, tenants, held, total_milli) < _rank(other, tenants, held, total_milli)
+
+
+def class_totals(pools: Sequence[VNodePool]) -> dict[str, Milli]:
+    """What there is of each class, nodes that could be booted among it."""
+    totals: dict[str, Milli] = {}
+    for pool in pools:
+        devices = pool.devices + max(0, pool.nodes_max - pool.nodes) * pool.devices_per_node
+        totals[pool.class_name] = totals.get(pool.class_name, 0) + devices * WHOLE_MILLI
+    return totals
+
+
+def _within(claim: Claim) -> tuple[int, bool, Instant, str]:
+    """The order of one tenant's claims."""
+    return -claim.priority, claim.late, claim.submitted_s, claim.name
 
 
 def dominant_share(mine: dict[str, Milli], weight: float, total_milli: dict[str, Milli]) -> float:

@@ -23,11 +23,10 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import WHOLE_MILLI, Instant
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.room import PoolRoom
+from dure.place.turn import ON_PURPOSE, ROOM
 
 Decide = Callable[[Snapshot], Sequence[Decision]]
 
-_ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)
-_ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR, Reason.WAITING_FOR_SPOT)
 # A decision on a copy costs as much as the one before it.
 TRIES = 4
 _HOLDING = (Phase.PLACED, Phase.STARTING, Phase.RUNNING)
@@ -76,9 +75,9 @@ def _plans(
     taken: frozenset[str],
 ) -> list[_Plan]:  # fmt: skip
     """Pools whose lower priorities would make the room, the least costly first."""
-    if any(verdict.reason in _ON_PURPOSE for verdict in verdicts):
+    if any(verdict.reason in ON_PURPOSE for verdict in verdicts):
         return []
-    short = {verdict.where for verdict in verdicts if verdict.reason in _ROOM} - taken
+    short = {verdict.where for verdict in verdicts if verdict.reason in ROOM} - taken
     pools = [pool for pool in snapshot.pools if f"{pool.cluster}/{pool.name}" in short]
     plans = [plan for pool in pools if (plan := _victims(record, pool, snapshot, holding)) is not None]
     return sorted(plans, key=lambda one: one.cost)

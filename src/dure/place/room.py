@@ -39,6 +39,14 @@ class PoolRoom:
         fresh = sum(self.unbooted) * (WHOLE_MILLI // max(1, demand.device_milli))
         return (pool.free_milli // max(1, demand.device_milli) if here else 0) + fresh
 
+    def whole_after(self, demand: Demand, replicas: int) -> int:
+        """Whole devices that are left, at least, when these have theirs; shares go to broken ones first."""
+        if demand.whole:
+            return self.devices_free - demand.devices * replicas
+        broken_milli = max(0, self.free_milli - self.devices_free * WHOLE_MILLI)
+        more_milli = max(0, demand.device_milli * replicas - broken_milli)
+        return self.devices_free - -(-more_milli // WHOLE_MILLI)
+
     def clash(self, demand: Demand, replicas: int, device_memory_mib: int) -> Verdict | None:
         """Why `replicas` of `demand` do not fit now, or nothing."""
         return (

@@ -38,6 +38,8 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     Goals of an owner: the `*_weight`s multiply the terms of the bill in the choice (never in the bill), nobody is
     deferred beyond `longest_wait_h` after its submission (0: no such limit), `spot: false` keeps all off spot,
     `preempt: false` lets nobody take the place of a lower priority.
+
+    `turn_after_h`: one that has waited so long for room keeps its turn (0: nobody does).
     """
 
     method: str = "auto"
@@ -67,6 +69,7 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     longest_wait_h: float = 0.0
     spot: bool = True
     preempt: bool = True
+    turn_after_h: float = 0.5
 
     @property
     def weighted(self) -> bool:

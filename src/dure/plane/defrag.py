@@ -19,6 +19,7 @@ from dure.model.fleet import Fleet
 from dure.model.reason import Reason
 from dure.model.units import Instant
 from dure.model.workload import WorkloadRecord
+from dure.plane.turns import kept_turns
 from dure.ports import StorePort
 
 # After this long without an answer a wish no longer stands in the way of another.
@@ -38,7 +39,16 @@ def answers(store: StorePort, fleet: Fleet, cluster: str | None) -> tuple[Defrag
 
 
 def fetch_wish(store: StorePort, cluster: str) -> DefragWish | None:
-    """What stands for this cluster; None once it was answered for good."""
+    """What stands for this cluster, with whose turn it is there; None where there is neither."""
+    wish = _standing(store, cluster)
+    keeps = tuple(turn.room for turn in kept_turns(store) if turn.cluster == cluster and turn.torn)
+    if not keeps:
+        return wish
+    return msgspec.structs.replace(wish if wish is not None else DefragWish("", 0.0), keeps=keeps)
+
+
+def _standing(store: StorePort, cluster: str) -> DefragWish | None:
+    """A person's wish; None once it was answered for good."""
     kept = store.fetch_setting(_wish_key(cluster))
     return msgspec.json.decode(kept, type=DefragWish) if kept else None
 
@@ -51,7 +61,7 @@ def settle(store: StorePort, cluster: str, answer: DefragAnswer) -> None:
     body = msgspec.json.encode(answer).decode()
     with store.together():
         store.write_setting(_answer_key(cluster), body)
-        wish = fetch_wish(store, cluster)
+        wish = _standing(store, cluster)
         if wish is not None and wish.id == answer.wish and answer.final:
             store.write_setting(_wish_key(cluster), "")
 
@@ -59,7 +69,7 @@ def settle(store: StorePort, cluster: str, answer: DefragAnswer) -> None:
 def _ask_one(
     store: StorePort, cluster: str, now_s: Instant, apply: bool, held: Sequence[WorkloadRecord]
 ) -> DefragAnswer:
-    standing = fetch_wish(store, cluster)
+    standing = _standing(store, cluster)
     if standing is None or not standing.apply or now_s - standing.asked_s > STANDS_S:
         wish = DefragWish(secrets.token_hex(8), now_s, apply, _widest(held, cluster))
         store.write_setting(_wish_key(cluster), msgspec.json.encode(wish).decode())
@@ -69,7 +79,7 @@ def _ask_one(
 
 
 def _newest(store: StorePort, cluster: str) -> DefragAnswer | None:
-    wish, answer = fetch_wish(store, cluster), _answer(store, cluster)
+    wish, answer = _standing(store, cluster), _answer(store, cluster)
     if wish is None or (answer is not None and answer.wish == wish.id):
         return answer
     return DefragAnswer(cluster, wish.id, wish.asked_s, DefragState.ASKED, wish.apply)

@@ -23,6 +23,7 @@ from dure.plane.observe import AWAY_S, Observer
 from dure.plane.outlook import Outlook, calls_for_decision, outlook
 from dure.plane.pooling import Pooling
 from dure.plane.shadow import Beside
+from dure.plane.turns import Turning
 from dure.ports import Clock, Teller
 
 LEASE_S = 30.0
@@ -41,7 +42,7 @@ class Plane:
         self.lease_clock, self.lease_s = lease_clock, LEASE_S
         self.folding, self.adapting, self.beside = Folding(), Adapting(self.store), Beside(self.store, decide)
         self.bursting, self.pooling, self.books = Bursting(observer), Pooling(observer), Books(observer)
-        self.later = later_of(observer)
+        self.turning, self.later = Turning(self.store), later_of(observer)
         self.touched: set[str] = set()
         self._seen: Outlook | None = None
 
@@ -67,13 +68,13 @@ class Plane:
             if wanted:
                 decisions = self.decide(snapshot)
                 self.beside.compare(snapshot, decisions)
+                self.turning.look(snapshot)
                 decided(drafts, decisions, partial(digest, snapshot), now_s)
-        _, policies, _ = seen.rules
-        self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, policies, now_s)
+        self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, seen.rules[1], now_s)
         for each in self.later:
             each.act(drafts, reports, now_s)
         self.adapting.look(drafts, reports, now_s)
-        learned = self.pooling.told(self.bursting.told(self.adapting.close(now_s)))
+        learned = self.turning.told(self.pooling.told(self.bursting.told(self.adapting.close(now_s))))
         learned = self.observer.spells.told(self.books.told(learned, drafts, reports, now_s), reports, now_s)
         changed = [draft for draft in drafts if draft.changed]
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in changed]

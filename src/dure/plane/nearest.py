@@ -26,7 +26,13 @@ _STEPS: tuple[tuple[Reason, ...], ...] = (
         Reason.SPOT_FIRST,
         Reason.WAITING_FOR_EVICTION,
     ),
-    (Reason.FAIR_SHARE, Reason.QUOTA_EXCEEDED, Reason.BUDGET_EXCEEDED, Reason.CARBON_BUDGET_EXCEEDED),
+    (
+        Reason.FAIR_SHARE,
+        Reason.TURN_OF_ANOTHER,
+        Reason.QUOTA_EXCEEDED,
+        Reason.BUDGET_EXCEEDED,
+        Reason.CARBON_BUDGET_EXCEEDED,
+    ),
     (Reason.FRAGMENTED, Reason.GANG_INCOMPLETE),
     (Reason.NO_CAPACITY,),
     (Reason.HOST_TOO_SMALL, Reason.MEMORY_TOO_SMALL, Reason.COMPUTE_TOO_SMALL, Reason.BANDWIDTH_TOO_SMALL),
@@ -44,6 +50,8 @@ def held_lines(record: WorkloadRecord, snapshot: Snapshot) -> tuple[Line, ...]:
     verdicts = _refreshed(record, snapshot)
     nearest = _nearest(verdicts, snapshot)
     first = [replace(line(verdict), nearest=True) for verdict in nearest]
+    if (kept := snapshot.turns.get(record.name)) is not None:
+        first.insert(0, Line(kept, "its turn: what comes free there is kept for it", nearest=True))
     return (*first, *(line(verdict) for verdict in verdicts if verdict not in nearest))
 
 

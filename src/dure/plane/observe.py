@@ -20,6 +20,7 @@ from dure.model.workload import WorkloadRecord
 from dure.plane.outlook import Rules
 from dure.plane.promised import pools_left
 from dure.plane.spells import Spells
+from dure.plane.turns import kept_turns
 from dure.ports import CarbonPort, PricePort, StorePort
 from dure.watch.usage import usage_of
 
@@ -73,6 +74,7 @@ class Observer:
             policies=policies,
             weights=weights,
             spells=self.spells.of(reports, now_s),
+            turns={kept.room.workload: f"{kept.cluster}/{kept.room.pool}" for kept in kept_turns(self.store)},
         )
 
     def rules(self) -> Rules:

@@ -19,13 +19,13 @@ from dure.place.batch import (
     Batch,
     Choice,
     _Build,
-    _class_totals,
     batch_of,
     dispute_of,
     wishes,
 )
 from dure.place.bill import drain_of
 from dure.place.candidate import Cycle
+from dure.place.fairness import class_totals
 from dure.place.settings import PlaceSettings
 from tests.fixtures.small_world import GIB, fraction, training
 from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
@@ -166,7 +166,7 @@ def test_a_class_has_its_devices_and_those_that_could_be_booted() -> None:
         replace(pool("a", nodes=2), nodes_max=5), pool("b", nodes=3), replace(pool("c"), nodes_max=0),
         pool("d", class_name="small", devices=2),
     )  # fmt: skip
-    assert _class_totals(snapshot((), pools=pools)) == {"big": (8 + 12 + 12 + 4) * 1000, "small": 2000}
+    assert class_totals(pools) == {"big": (8 + 12 + 12 + 4) * 1000, "small": 2000}
 
 
 def test_everybody_gets_his_cheapest_while_the_pool_lasts_to_the_last_device() -> None:

@@ -15,8 +15,9 @@ from dure.model.tariff import Capacity
 from dure.model.tenant import Budget, Tenant
 from dure.model.workload import AcceptedClass, Phase, Placement, SpeedUp, WorkloadRecord, WorkloadType
 from dure.place import place
-from dure.place.candidate import Candidate, Cycle, _longest_h, device_need, expected_end, past_help, resources
+from dure.place.candidate import Candidate, Cycle, _longest_h, device_need, resources
 from dure.place.settings import PlaceSettings
+from dure.place.spans import expected_end, past_help
 from tests.fixtures.small_world import GIB, fraction, training
 from tests.unit.place.worlds import NOW_S, pool, record, snapshot, tariff
 

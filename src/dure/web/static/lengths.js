@@ -18,7 +18,9 @@ export function showQueues(items, now) {
   setText(byId("queues-note"), shown.length ? told(shown, busy.length) : "");
   draw("chart-length", shown, (one) => one.waiting ?? 0, now);
   draw("chart-waited", shown, (one) => (one.waited_s === undefined || one.waited_s === null ? null : one.waited_s / 60), undefined, "~g");
-  draw("chart-admitted", shown, (one) => one.admitted_per_hour ?? 0, now);
+  // The step under way is not over: one who got in a moment after it began would be a hundred an hour.
+  const over = shown.map((one) => ({ ...one, points: one.points.length > 1 ? one.points.slice(0, -1) : one.points }));
+  draw("chart-admitted", over, (one) => one.admitted_per_hour ?? 0, shown[0]?.points.at(-1).at_s);
 }
 
 function grouped(items) {

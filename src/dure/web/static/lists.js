@@ -28,7 +28,7 @@ const makeWaiting = (record, explain) =>
 
 // The refusal that is nearest to a yes tells most: room that is lacking before rules that forbid.
 function nearest(verdicts) {
-  const order = ["Fragmented", "NoCapacity", "GangIncomplete", "QuotaExceeded", "FairShare", "BudgetExceeded"];
+  const order = ["Fragmented", "NoCapacity", "GangIncomplete", "QuotaExceeded", "FairShare", "TurnOfAnother", "BudgetExceeded"];
   const rank = (verdict) => (order.indexOf(verdict.reason) + order.length + 1) % (order.length + 1);
   return [...verdicts].sort((a, b) => rank(a) - rank(b))[0];
 }
