@@ -33,7 +33,7 @@ from dure.place.room import PoolRoom
 from dure.place.settings import PlaceSettings, settings_of
 from dure.place.spans import claim_of, expected_end
 from dure.place.spread import OnSpot, held_on_spot, share_of, spread
-from dure.place.turn import Turns, turns_of
+from dure.place.turn import turns_of
 
 NO_BUDGET = Budget()
 # This part of a pool that cannot grow stays free for newcomers.
@@ -90,7 +90,6 @@ class Cycle:
         self._on_spot: OnSpot | None = None
         self.rows = {(home.pool.cluster, home.pool.name): row for row, home in enumerate(self.world.homes)}
         self._given_back: Longs | None = None
-        self._turns: Turns | None = None
         self.totals = class_totals(snapshot.pools)
 
     def steer(self, candidate: Candidate) -> Floats:
@@ -196,10 +195,8 @@ class Cycle:
 
     def _turn_clash(self, record: WorkloadRecord, candidate: Candidate) -> Verdict | None:
         """Room that is kept for one who comes first, unless this one is gone by then or leaves enough for it."""
-        if self._turns is None:
-            self._turns = turns_of(self.snapshot, self.settings.turn_after_h, self.settings.careful)
         option = candidate.option
-        turn = self._turns.get((option.pool.cluster, option.pool.name))
+        turn = turns_of(self.snapshot).get((option.pool.cluster, option.pool.name))
         if turn is None or turn.claim.name == record.name or candidate.quote is None:
             return None
         end_s = option.start_s + self.settings.careful * candidate.quote.run_s

@@ -1,8 +1,8 @@
 """The exact time-indexed MILP on HiGHS: one binary per option, one row per job and per pool and hour.
 
-Same instance, same constraints as the heuristics. Used for small batches, by the rolling horizon, and by the gap
-benchmark for its proven bounds. Deterministic while the work limit, not the clock, ends it. Not for thousands
-of gangs under a short limit: branch and bound then only proves the bound.
+Same instance, same constraints as the heuristics. Used for small batches that `few` gives up, by the rolling horizon,
+and by the gap benchmark for its proven bounds. Deterministic while the work limit, not the clock, ends it. Not for
+thousands of gangs under a short limit: branch and bound then only proves the bound.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def linear_prices(inst: Instance, seconds: float) -> Floats:
     solver.run()
     dual = np.asarray(solver.getSolution().row_dual)[inst.jobs :]
     price = np.zeros(inst.capacity.size)
-    named = _capacity_entries(inst)[4]
+    named = capacity_entries(inst)[4]
     price[named] = np.maximum(0.0, -dual[: len(named)]) if len(dual) else 0.0
     return price.reshape(inst.capacity.shape)
 
 
 def _model(inst: Instance) -> highspy.HighsLp:
-    column, row, value, capacity, _ = _capacity_entries(inst)
-    ledger_column, ledger_row, ledger_value = _ledger_entries(inst)
+    column, row, value, capacity, _ = capacity_entries(inst)
+    ledger_column, ledger_row, ledger_value = ledger_entries(inst)
     jobs, options, rows = inst.jobs, inst.options, len(capacity)
     owner = np.repeat(np.arange(jobs), np.diff(inst.first))
     # Columns: options, then one "held" column per job. Rows: jobs, capacity, ledgers.
@@ -98,7 +98,7 @@ def _model(inst: Instance) -> highspy.HighsLp:
     return lp
 
 
-def _capacity_entries(inst: Instance) -> tuple[Longs, Longs, Floats, Floats, Longs]:
+def capacity_entries(inst: Instance) -> tuple[Longs, Longs, Floats, Floats, Longs]:
     """(column, row, units) of the capacity rows that can bind at all, their right-hand sides, their flat places."""
     rows, hours, resources = inst.capacity.shape
     opt = inst.option.astype(np.int64)
@@ -124,7 +124,7 @@ def _capacity_entries(inst: Instance) -> tuple[Longs, Longs, Floats, Floats, Lon
     return columns[kept], number[lines[kept]], values[kept], limit[tight], np.flatnonzero(tight)
 
 
-def _ledger_entries(inst: Instance) -> tuple[Longs, Longs, Floats]:
+def ledger_entries(inst: Instance) -> tuple[Longs, Longs, Floats]:
     owner = np.repeat(inst.ledger, np.diff(inst.first)).astype(np.int64)
     booked = np.flatnonzero(owner >= 0)
     columns = np.concatenate([booked, booked])

@@ -30,6 +30,8 @@ Decide = Callable[[Snapshot], Sequence[Decision]]
 # A decision on a copy costs as much as the one before it.
 TRIES = 4
 _HOLDING = (Phase.PLACED, Phase.STARTING, Phase.RUNNING)
+# Who has a place, by the name of the pool.
+_There = dict[str, list[WorkloadRecord]]
 
 
 class _Plan(NamedTuple):
@@ -60,10 +62,13 @@ def with_preemption(snapshot: Snapshot, decisions: Sequence[Decision], decide: D
     found: list[Reclaim] = []
     kept: dict[str, int] = {}
     tries = TRIES
+    there: _There = {}
+    for one in holding:
+        there.setdefault(_where(one), []).append(one)
     for record, verdicts in claims:
-        for plan in _plans(record, verdicts, snapshot, holding, frozenset(kept))[:tries]:
+        for plan in _plans(record, verdicts, snapshot, there, frozenset(kept))[:tries]:
             tries -= 1
-            if _starts(record, plan, snapshot, holding, decide):
+            if _starts(record, plan, snapshot, there[plan.where], decide):
                 kept[plan.where] = record.spec.priority
                 found += [_reclaim(victim, record, plan.where) for victim in plan.victims]
                 break
@@ -71,42 +76,41 @@ def with_preemption(snapshot: Snapshot, decisions: Sequence[Decision], decide: D
 
 
 def _plans(
-    record: WorkloadRecord, verdicts: Sequence[Verdict], snapshot: Snapshot, holding: Sequence[WorkloadRecord],
-    taken: frozenset[str],
-) -> list[_Plan]:  # fmt: skip
+    record: WorkloadRecord, verdicts: Sequence[Verdict], snapshot: Snapshot, there: _There, taken: frozenset[str]
+) -> list[_Plan]:
     """Pools whose lower priorities would make the room, the least costly first."""
     if any(verdict.reason in ON_PURPOSE for verdict in verdicts):
         return []
-    short = {verdict.where for verdict in verdicts if verdict.reason in ROOM} - taken
-    pools = [pool for pool in snapshot.pools if f"{pool.cluster}/{pool.name}" in short]
-    plans = [plan for pool in pools if (plan := _victims(record, pool, snapshot, holding)) is not None]
+    short = ({verdict.where for verdict in verdicts if verdict.reason in ROOM} - taken) & there.keys()
+    walled = {tenant.name for tenant in snapshot.tenants if tenant.isolation.walls_devices}
+    pools = [(pool, there[where]) for pool in snapshot.pools if (where := f"{pool.cluster}/{pool.name}") in short]
+    found = (_victims(record, pool, here, walled, snapshot.now_s) for pool, here in pools)
+    plans = [plan for plan in found if plan is not None]
     return sorted(plans, key=lambda one: one.cost)
 
 
 def _victims(
-    record: WorkloadRecord, pool: VNodePool, snapshot: Snapshot, holding: Sequence[WorkloadRecord]
+    record: WorkloadRecord, pool: VNodePool, there: Sequence[WorkloadRecord], walled: set[str], now_s: Instant
 ) -> _Plan | None:
     """Whoever leaves already counts as room; the others by priority, then by work lost for each seat they free."""
     class_name, where = pool.class_name, f"{pool.cluster}/{pool.name}"
     if record.spec.speed_on(class_name) is None:
         return None
-    there = [one for one in holding if _where(one) == where]
     missing = record.spec.size_on(class_name) - PoolRoom(pool).fitting(record.spec.demand)
     if missing <= 0:
         return None
     missing -= sum(_freed(one, record.spec.demand) for one in there if one.status.leaving_s is not None)
     chosen: list[tuple[WorkloadRecord, int, float]] = []
-    walled = {tenant.name for tenant in snapshot.tenants if tenant.isolation.walls_devices}
-    lower = [one for one in there if _may_go(one, record, walled)]
-    worth = [(one, _freed(one, record.spec.demand), _lost(one, snapshot.now_s)) for one in lower]
+    lower = [(one, _freed(one, record.spec.demand)) for one in there if _may_go(one, record, walled)]
+    if sum(seats for _, seats in lower) < missing:
+        return None
+    worth = [(one, seats, _lost(one, now_s)) for one, seats in lower]
     for one, seats, lost in sorted(worth, key=lambda it: (it[0].spec.priority, it[2] / max(1, it[1]), it[0].name)):
         if missing <= 0:
             break
         if seats > 0:
             chosen.append((one, seats, lost))
             missing -= seats
-    if missing > 0:
-        return None
     # What a later, larger one made superfluous stays; the most important first.
     for it in sorted(chosen, key=lambda it: (-it[0].spec.priority, -it[2], it[0].name)):
         if missing + it[1] <= 0:
@@ -116,10 +120,10 @@ def _victims(
 
 
 def _starts(
-    record: WorkloadRecord, plan: _Plan, snapshot: Snapshot, holding: Sequence[WorkloadRecord], decide: Decide
+    record: WorkloadRecord, plan: _Plan, snapshot: Snapshot, there: Sequence[WorkloadRecord], decide: Decide
 ) -> bool:
     """Whether it begins there now once they have left: quota, budgets and everything else asked again."""
-    leaving = [one for one in holding if _where(one) == plan.where and one.status.leaving_s is not None]
+    leaving = [one for one in there if one.status.leaving_s is not None]
     gone = (*plan.victims, *leaving)
     pools = tuple(
         _without(pool, gone, snapshot) if f"{pool.cluster}/{pool.name}" == plan.where else pool

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from dure.place.exact import solve_exact
+from dure.place.few import cheapest
 from dure.place.instance import HELD, Instance, Longs, alone, instance, spread, total
 from dure.place.plain import plain_insert, plain_regret_order, plain_settle
 from dure.place.solver import PLAIN_OPTIONS, Method, Solver
@@ -57,7 +58,7 @@ def solve(
             choice = _rolled(inst, ruined.choice, solver, go_on)
             return Answer(choice, total(inst, choice), ruined.bound)
         case Method.EXACT:
-            proof = solve_exact(inst, solver.limits, choice)
+            proof = cheapest(inst, choice) or solve_exact(inst, solver.limits, choice)
             return Answer(proof.choice, proof.cost, proof.bound, proof.optimal)
         case _:
             assert_never(solver.method)

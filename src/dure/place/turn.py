@@ -13,19 +13,20 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dure.model.cluster import VNodePool
+from dure.model.once import once
+from dure.model.policy import Verb
 from dure.model.reason import Reason
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, WHOLE_MILLI, Instant, Milli, Seconds
 from dure.model.workload import Workload, WorkloadRecord
 from dure.place.fairness import Claim, class_totals, fair_order
+from dure.place.settings import settings_of
 from dure.place.spans import claim_of, expected_end
 
 ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)
 ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR, Reason.WAITING_FOR_SPOT)
 # Somebody who should have ended already is expected to go on for so long.
 _OVERDUE_S: Seconds = 600.0
-
-Turns = Mapping[tuple[str, str], "Turn"]
 
 
 class Turn(NamedTuple):
@@ -44,16 +45,18 @@ class Turn(NamedTuple):
         return f"{self.cluster}/{self.pool}"
 
 
-def turns_of(snapshot: Snapshot, after_h: float, slow: float) -> dict[tuple[str, str], Turn]:
-    """The turns that are kept now, by pool; none if `after_h` is zero."""
+@once
+def turns_of(snapshot: Snapshot) -> dict[tuple[str, str], Turn]:
+    """The turns that are kept now, by pool; looked for once in a cycle."""
     found: dict[tuple[str, str], Turn] = {}
-    since_s = snapshot.now_s - after_h * HOUR_S
+    settings = settings_of(snapshot.policy(Verb.PLACE))
+    since_s = snapshot.now_s - settings.turn_after_h * HOUR_S
     patient = [one for one in snapshot.records if _lacks_room(one) and one.status.submitted_s <= since_s]
-    if after_h <= 0.0 or not patient:
+    if settings.turn_after_h <= 0.0 or not patient:
         return found
     claims = [claim_of(index, record, snapshot.now_s) for index, record in enumerate(patient)]
     pools = {f"{pool.cluster}/{pool.name}": pool for pool in snapshot.pools}
-    ending = _ending(snapshot, slow)
+    ending = _ending(snapshot, settings.careful)
     for index in _in_order(claims, snapshot):
         record = patient[index]
         short = {verdict.where for verdict in record.status.held if verdict.reason in ROOM}

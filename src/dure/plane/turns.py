@@ -10,9 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from dure.model.defrag import KeptTurn, WantedRoom
-from dure.model.policy import Verb
 from dure.model.snapshot import Snapshot
-from dure.place.settings import settings_of
 from dure.place.turn import turns_of
 from dure.plane.adapting import Learned
 from dure.ports import StorePort
@@ -33,10 +31,9 @@ class Turning:
 
     def look(self, snapshot: Snapshot) -> None:
         """Whether what stands in the store is still true."""
-        settings = settings_of(snapshot.policy(Verb.PLACE))
         records = {record.name: record for record in snapshot.records}
         kept = []
-        for turn in turns_of(snapshot, settings.turn_after_h, settings.careful).values():
+        for turn in turns_of(snapshot).values():
             spec = records[turn.claim.name].spec
             each, classes = spec.demand.devices, tuple(accepted.name for accepted in spec.classes)
             room = WantedRoom(spec.name, each, classes, turn.pool, turn.devices // each)

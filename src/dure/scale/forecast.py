@@ -59,7 +59,7 @@ class Law(msgspec.Struct, frozen=True):
 
 LAWS = (Law("means", False, False), Law("trend", True, False), Law("yesterday", False, True))
 # Every law is judged with each of these margins and counts with its best.
-MARGINS = np.array([0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+MARGINS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 # What every step is judged by, in one row: the errors of the laws and, last, of "as now", whether the floor held, and
 # what each would have cost with each margin.
 _SAYERS = len(LAWS) + 1
@@ -146,8 +146,8 @@ def _forget(kept: list[Any], count: int) -> None:
 class _Said(msgspec.Struct, frozen=True):
     """What the laws (and, last, "as now") said at one step, to be judged one horizon later."""
 
-    means: Floats
-    margins: Floats
+    means: list[float]
+    margins: list[float]
     floor: float
     level: float
     features: Floats
@@ -190,29 +190,29 @@ class Forecaster:
         features, lasting = self._features(now, levels[0]), self._lasting()
         self._regress(now)
         means = self._means(now, levels, features, lasting[1])
-        judged = self.judged.mean
-        margins = means * np.sqrt(judged[:_SAYERS])
+        judged: list[float] = self.judged.mean.tolist()
+        margins = [mean * math.sqrt(error) for mean, error in zip(means, judged, strict=False)]
         regrets = self._regrets(judged)
         best = min(range(len(LAWS)), key=lambda law: regrets[law] * (self.settings.handicap if law else 1.0))
         self.highest.add(now)
         limit = max(self.highest.value, self.settings.beyond * levels[0])
         floor, as_now = (
             max(min(mean + safety * margin, limit), mean)
-            for mean, margin in ((float(means[law]), float(margins[law])) for law in (best, -1))
+            for mean, margin in ((means[best], margins[best]), (means[-1], margins[-1]))
         )
         self.said.append(_Said(means, margins, floor, levels[0], features))
         by = LAWS[best].trend
         lasts = min(2.0 * lasting[by], 1.0)
         return Forecast(
-            mean=float(means[best]),
+            mean=means[best],
             followed=levels[by] + lasts * (now - levels[by]),
             lasts=lasts,
-            error=float(margins[best]),
+            error=margins[best],
             floor=floor,
             trusted=self.judged.count >= self.settings.least_errors,
             error_ratio=regrets[best] / regrets[-1] if regrets[-1] > 0.0 else 1.0,
             as_now=as_now,
-            held=float(judged[_HELD]),
+            held=judged[_HELD],
             law=LAWS[best].name,
         )
 
@@ -251,11 +251,11 @@ class Forecaster:
             then = self.said[-self.ahead]
             self.regression.learn(then.features, truth / then.level - 1.0, self.settings.step_s)
 
-    def _means(self, now: float, levels: Pair, features: Floats, lasting: float) -> Floats:
+    def _means(self, now: float, levels: Pair, features: Floats, lasting: float) -> list[float]:
         """What each law expects, and "as now"."""
         regressed = max(levels[0] * (1.0 + self.regression.expected(features)), 0.0)
         expected, yesterday = (regressed, levels[1] + lasting * (now - levels[1])), self._yesterday()
-        return np.array([*(expected[law.trend] * (yesterday if law.season else 1.0) for law in LAWS), now])
+        return [*(expected[law.trend] * (yesterday if law.season else 1.0) for law in LAWS), now]
 
     def _lasting(self) -> Pair:
         """The part of a deviation that was still there one horizon later; never an opposite one."""
@@ -269,19 +269,23 @@ class Forecaster:
         """Score what was said one horizon ago."""
         if len(self.said) < self.ahead:
             return
-        said = self.said[-self.ahead]
-        row = np.empty(_LOSSES + len(MARGINS) * _SAYERS)
-        row[:_SAYERS] = ((truth - said.means) / np.maximum(said.means, 0.05 * said.level)) ** 2
-        row[_HELD] = truth <= said.floor
-        floors = np.maximum(said.means + MARGINS[:, None] * said.margins, 0.0)
-        row[_LOSSES:] = ((floors + self.settings.shortfall * np.maximum(truth - floors, 0.0)) / said.level).ravel()
-        self.judged.add(row)
+        said, shortfall = self.said[-self.ahead], self.settings.shortfall
+        level, least = said.level, 0.05 * said.level
+        errors = [(truth - mean) / max(mean, least) for mean in said.means]
+        losses = [
+            (floor if floor >= truth else floor + shortfall * (truth - floor)) / level
+            for factor in MARGINS
+            for mean, margin in zip(said.means, said.margins, strict=True)
+            for floor in (max(mean + factor * margin, 0.0),)
+        ]
+        self.judged.add(np.array([*(error * error for error in errors), truth <= said.floor, *losses]))
 
-    def _regrets(self, judged: Floats) -> list[float]:
+    def _regrets(self, judged: list[float]) -> list[float]:
         """What each law would have cost with its best margin, of late and around this hour of yesterday."""
         there, least = self.judged.around(self.day, self.hour), _least(judged)
-        found: list[float] = (least if there is None else (least + _least(there)) / 2.0).tolist()
-        return found
+        if there is None:
+            return least
+        return [(late + then) / 2.0 for late, then in zip(least, _least(there.tolist()), strict=True)]
 
     def _yesterday(self) -> float:
         """How demand at the horizon stood to its level a day ago; one without a day of history."""
@@ -291,7 +295,6 @@ class Forecaster:
         return min(max(then / max(self._mean(self.day, self.hour), 1e-9), 0.5), 2.0)
 
 
-def _least(judged: Floats) -> Floats:
+def _least(judged: list[float]) -> list[float]:
     """What each would have cost with its best margin."""
-    found: Floats = np.minimum.reduce(judged[_LOSSES:].reshape(len(MARGINS), _SAYERS))
-    return found
+    return [min(judged[_LOSSES + sayer :: _SAYERS]) for sayer in range(_SAYERS)]

@@ -71,7 +71,7 @@ _SEASONS = 3
 
 
 class RiskBook:
-    """What is known of one serving. Mutable, but a pure function of what was fed to it."""
+    """What is known of one serving. Mutable, but a pure function of what was fed to it, in order of time."""
 
     def __init__(self, settings: RiskSettings = RiskSettings()) -> None:  # noqa: B008  # frozen, so it may be shared
         self._s = settings
@@ -86,12 +86,14 @@ class RiskBook:
 
     def feed(self, at_s: Instant, rate_per_s: float, late: float, ready: int, slowness: float = 1.0) -> None:
         """What was counted up to `at_s`: requests per second, the part that was late, replicas that answered."""
-        self._recent = [one for one in self._recent if one[0] > at_s - self._s.trend_s] + [(at_s, rate_per_s)]
+        while self._recent and self._recent[0][0] <= at_s - self._s.trend_s:
+            del self._recent[0]
+        self._recent.append((at_s, rate_per_s))
         day, slot = int(at_s // DAY_S), int(at_s % DAY_S // SLOT_S)
-        slots = self._days.setdefault(day, {})
+        if day not in self._days:
+            self._days = {one: kept for one, kept in self._days.items() if one >= day - self._s.days} | {day: {}}
+        slots = self._days[day]
         slots[slot] = max(slots.get(slot, 0.0), rate_per_s)
-        for old in [one for one in self._days if one < day - self._s.days]:
-            del self._days[old]
         if ready > 0 and rate_per_s > 0.0:
             self._learn(rate_per_s * slowness / ready, late)
         self._score(at_s, rate_per_s)
@@ -106,8 +108,11 @@ class RiskBook:
         self._made.append((now_s + self._s.horizon_s, rate))
         load = rate * slowness * strictness / ready
         errors: Sequence[float] = self._ranked if len(self._ranked) >= self._s.least_errors else _USUAL_ERRORS
-        # The late share never falls with the load: of the sorted errors the first that breaks the promise is enough.
-        kept = bisect_left(errors, True, key=lambda error: self.late_at(load * (1.0 + error)) > allowed)
+        # The late share never falls with the load: of the sorted errors the first that breaks the promise is enough,
+        # and mostly not even the last does.
+        kept = len(errors)
+        if self.late_at(load * (1.0 + errors[-1])) > allowed:
+            kept = bisect_left(errors, True, key=lambda error: self.late_at(load * (1.0 + error)) > allowed)
         return Foreseen(rate, self.late_at(load), (len(errors) - kept) / len(errors))
 
     def replicas(self, rate_per_s: float, allowed: float, most: int, slowness: float = 1.0) -> int:
@@ -126,26 +131,25 @@ class RiskBook:
         width = self._s.bin_width
         low, seen = float(min(self._bins)), float(max(self._bins))
         most = max(seen + math.log(_BELIEVED) / width, math.log(meant) / width if meant > 0.0 else seen)
+        curve = self._risen()
         for _ in range(_HALVINGS):
             middle = (low + most) / 2.0
-            low, most = (middle, most) if self.late_at(math.exp(middle * width)) <= allowed else (low, middle)
+            if _late(curve, middle) <= allowed:
+                low = middle
+            else:
+                most = middle
         return math.exp(low * width)
 
     def late_at(self, load: float) -> float:
         """The late share at this many requests per second and replica."""
         if load <= 0.0 or not self._bins:
             return 0.0
+        return _late(self._risen(), math.log(load) / self._s.bin_width)
+
+    def _risen(self) -> _Curve:
         if self._curve is None:
             self._curve = _rising(self._bins)
-        bins, lates, _, _ = self._curve
-        at = math.log(load) / self._s.bin_width
-        above = bisect_left(bins, at)
-        if above == 0:
-            return lates[0]
-        if above == len(bins):
-            return _beyond(self._curve, at)
-        low, low_late = bins[above - 1], lates[above - 1]
-        return low_late + (lates[above] - low_late) * (at - low) / (bins[above] - low)
+        return self._curve
 
     def _learn(self, load: float, late: float) -> None:
         key = round(math.log(load) / self._s.bin_width)
@@ -186,9 +190,11 @@ class RiskBook:
 
     def _score(self, at_s: Instant, rate_per_s: float) -> None:
         """Forecasts whose span is over, against the highest rate that came."""
-        due = [one for one in self._made if one[0] + self._s.span_s <= at_s]
-        self._made = self._made[len(due) :]
-        for from_s, said in due[-1:]:
+        due = None
+        while self._made and self._made[0][0] + self._s.span_s <= at_s:
+            due = self._made.pop(0)
+        if due is not None:
+            from_s, said = due
             slots = [from_s + k * SLOT_S for k in range(1 + int(self._s.span_s // SLOT_S))]
             came = max((rate for one in slots if (rate := self._at(one)) is not None), default=rate_per_s)
             self._err(came / said - 1.0 if said > 0.0 else 0.0)
@@ -203,20 +209,32 @@ class RiskBook:
 
 def _rising(bins: dict[int, _Bin]) -> _Curve:
     """Never falling: neighbours that would fall are pooled."""
-    pooled: list[tuple[list[int], float, float]] = []
-    for key, (weight, late) in sorted(bins.items()):
-        keys = [key]
+    at = sorted(bins)
+    pooled: list[tuple[int, float, float]] = []
+    for key in at:
+        (weight, late), count = bins[key], 1
         while pooled and pooled[-1][2] > late:
-            before, heavy, mean = pooled.pop()
+            others, heavy, mean = pooled.pop()
             late = (mean * heavy + late * weight) / (heavy + weight)
             weight += heavy
-            keys = before + keys
-        pooled.append((keys, weight, late))
-    at = [float(key) for keys, _, _ in pooled for key in keys]
-    lates = [late for keys, _, late in pooled for _ in keys]
+            count += others
+        pooled.append((count, weight, late))
+    lates = [late for count, _, late in pooled for _ in range(count)]
     odds = _log_odds(lates[-1])
     slope = max(0.15, (odds - _log_odds(lates[-2])) / (at[-1] - at[-2])) if len(at) > 1 else 0.15
-    return _Curve(at, lates, odds, slope)
+    return _Curve([float(key) for key in at], lates, odds, slope)
+
+
+def _late(curve: _Curve, at: float) -> float:
+    """The late share at a load that is given as a bin, between two of them in proportion."""
+    bins, lates, _, _ = curve
+    above = bisect_left(bins, at)
+    if above == 0:
+        return lates[0]
+    if above == len(bins):
+        return _beyond(curve, at)
+    low, low_late = bins[above - 1], lates[above - 1]
+    return low_late + (lates[above] - low_late) * (at - low) / (bins[above] - low)
 
 
 def _beyond(curve: _Curve, at: float) -> float:

@@ -116,7 +116,7 @@ def test_a_turn_is_kept_after_half_an_hour_and_only_for_want_of_room() -> None:
     assert homes(place(world(old, gang(), late, turn_after_h=0.0))) == {"late"}
     on_purpose = (NO_ROOM, Verdict("a/big", Reason.WAITING_FOR_SPOT))
     sleeper = msgspec.structs.replace(gang(), status=msgspec.structs.replace(gang().status, held=on_purpose))
-    assert turns_of(world(old, sleeper), 0.5, 1.15) == {}
+    assert turns_of(world(old, sleeper)) == {}
 
 
 def test_no_turn_is_kept_where_room_is_not_to_be_foreseen() -> None:
@@ -124,15 +124,15 @@ def test_no_turn_is_kept_where_room_is_not_to_be_foreseen() -> None:
     home = Placement("chat", 1, "a", "big", "big", ShareMode.EXCLUSIVE, Capacity.OWNED, 1, NOW_S)
     status = msgspec.structs.replace(serving.status, phase=Phase.RUNNING, placement=home, started_s=NOW_S)
     stays = msgspec.structs.replace(serving, status=status)
-    assert turns_of(world(stays, gang()), 0.5, 1.15) == {}
+    assert turns_of(world(stays, gang())) == {}
     too_wide = msgspec.structs.replace(gang(), spec=training("gang", devices=8, classes=BIG))
-    assert turns_of(world(running("old", 3, left_h=1.0), too_wide), 0.5, 1.15) == {}
+    assert turns_of(world(running("old", 3, left_h=1.0), too_wide)) == {}
 
 
 def test_free_devices_that_do_not_lie_together_are_a_turn_that_is_torn() -> None:
     apart = msgspec.structs.replace(pool("a", nodes=2), free_whole=(3, 3), free_milli=6000)
     made = msgspec.structs.replace(world(gang()), pools=(apart,))
-    (turn,) = turns_of(made, 0.5, 1.15).values()
+    (turn,) = turns_of(made).values()
     assert (turn.claim.name, turn.devices, turn.torn, turn.start_s) == ("gang", 4, True, NOW_S)
 
 
