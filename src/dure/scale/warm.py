@@ -16,7 +16,8 @@ from collections.abc import Sequence
 import msgspec
 
 from dure.scale.demand import Meter, Seen, WorkModel
-from dure.scale.forecast import Forecast, Forecaster, ForecastSettings, Highest, Rolling
+from dure.scale.forecast import Forecast, Forecaster, ForecastSettings
+from dure.scale.rolling import Highest, Rolling
 from dure.scale.serving import ServingSettings
 
 
