@@ -32,7 +32,7 @@ THRESHOLDS: dict[str, tuple[float, ...]] = {
 }
 KEDA_SIGNALS = ("inflight", "rate", "waiting")
 # Standard errors of the forecast that Dure provides for; without a forecast, parts of what a replica carries.
-SAFETIES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0)
+SAFETIES = (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 9.0)
 PARTS = (0.7, 0.85, 1.0)
 ORACLE_LOADS = (0.4, 0.55, 0.7, 0.85, 1.0, 1.15)
 

@@ -21,7 +21,7 @@ from dure.sim.serving.shared import Together, play_apart, play_shared_machines
 NAME = "shared"
 ALONE, POOLED = "dure", "dure-warm-pool"
 WARM_S = 20.0
-SAFETIES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+SAFETIES = (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 AT_MISSES = 0.02
 
 

@@ -4,33 +4,36 @@ Called by `serving` once per control interval with the demand of that interval. 
 level and what its deviations now, over five minutes and over half an hour have meant one boot time later, which a
 regression learns as it goes (`regression`). A second law needs no such weights: the level's trend and that part of
 the present deviation which has lasted one boot time in the past (its correlation with itself). A third is the first
-with yesterday's hours. They are judged by what following them would have cost; the cheapest speaks.
+with yesterday's hours. They are judged by what following them would have cost; the cheapest speaks. As far as
+deviations do not last a boot time, nothing is foreseen: usual demand and how it spreads (`spread`) take its place.
 Cost: O(laws) per step. Not before one horizon and five minutes of history: it then says that it is not trusted.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from dure.scale.regression import Regression
+from dure.scale.rolling import Highest, Rolling, forget
+from dure.scale.spread import Spread
 
 Floats = NDArray[np.float64]
 Pair = tuple[float, float]
-Value = TypeVar("Value", float, Floats)
 
 
 class ForecastSettings(msgspec.Struct, frozen=True):
     """`step_s` is the interval of the series, `horizon_s` how far ahead, `short_s` what "now" is a mean over.
+    What is usual is told by the last `recent_s` and by `memory_s`, in equal parts.
 
     A law is charged for what it provides and `shortfall` times for what it lacks. Another than the first speaks only
     where it would have been cheaper by `handicap`, in the last hours and, once there is a day, around this hour of
     yesterday: yesterday's hours can only show their worth at the hour that they are about.
-    A margin ends at the highest demand of a day, or at `beyond` of the level where that is more: in the middle of a
+    A margin is in parts of the level, so that in a dip as much is there as before it; for "as now" in parts of now.
+    It ends at the highest demand of a day, or at `beyond` of the level where that is more: in the middle of a
     surge it would be provided for a second one on top.
     """
 
@@ -38,6 +41,7 @@ class ForecastSettings(msgspec.Struct, frozen=True):
     step_s: float = 5.0
     short_s: float = 30.0
     middle_s: float = 300.0
+    recent_s: float = 600.0
     long_s: float = 1800.0
     level_s: float = 3600.0
     memory_s: float = 6 * 3600.0
@@ -72,7 +76,7 @@ USUAL, SOON_S = 0.7, 60.0
 class Forecast(msgspec.Struct, frozen=True):
     """Expected demand at the horizon, its standard error and the floor so many errors above, by the law of that name.
 
-    `followed` is present demand as far as it is worth following: the level, and of a deviation the part `lasts`: all
+    `followed` is present demand as far as it is worth following: the usual, and of a deviation the part `lasts`: all
     of it where at least half has lasted one horizon in the past, less in proportion. `error_ratio` is what the law
     would have cost over what "as now" would have cost; `as_now` is that one's floor.
     `held` is the share of past floors that demand stayed below, the quantile that the floor really is. Not `trusted`
@@ -89,58 +93,6 @@ class Forecast(msgspec.Struct, frozen=True):
     as_now: float
     held: float
     law: str
-
-
-class Rolling(Generic[Value]):
-    """Means over the last `span` values, numbers or rows of them; `keep` of them are remembered."""
-
-    def __init__(self, span: int, zero: Value) -> None:
-        self.span = self.keep = span
-        self.sums: list[Value] = [zero]
-
-    def add(self, value: Value) -> None:
-        self.sums.append(self.sums[-1] + value)
-        _forget(self.sums, self.keep + 1)
-
-    @property
-    def count(self) -> int:
-        return min(len(self.sums) - 1, self.span)
-
-    @property
-    def mean(self) -> Value:
-        count = self.count
-        return (self.sums[-1] - self.sums[-1 - count]) / max(count, 1)
-
-    def around(self, ago: int, width: int) -> Value | None:
-        """The mean of `width` values around the one that was added `ago` steps ago; None if that is forgotten."""
-        end = len(self.sums) - 1 - ago + width // 2
-        if end - width < 0:
-            return None
-        return (self.sums[end] - self.sums[end - width]) / width
-
-
-class Highest:
-    """The highest of the last `span` values, to a twentieth of the span: what is kept are the highest of blocks."""
-
-    def __init__(self, span: int) -> None:
-        self.block = max(span // 20, 1)
-        self.count, self.blocks = 0, list[float]()
-
-    def add(self, value: float) -> None:
-        if self.count % self.block == 0:
-            self.blocks = [*self.blocks, value][-20:]
-        self.count += 1
-        self.blocks[-1] = max(self.blocks[-1], value)
-
-    @property
-    def value(self) -> float:
-        return max(self.blocks)
-
-
-def _forget(kept: list[Any], count: int) -> None:
-    """Only what is still asked for; cut seldom, as cutting costs as much as what is kept."""
-    if len(kept) > 2 * count:
-        del kept[:-count]
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -175,23 +127,28 @@ class Forecaster:
         spans_s = settings.day_s + settings.level_s + settings.season_s
         self.longest = self._steps(spans_s) + self.ahead + 2
         self.highest = Highest(self._steps(settings.day_s + settings.level_s))
+        self.spread = Spread((self._steps(settings.recent_s), memory))
         at_once = math.exp(-settings.horizon_s / SOON_S)
         self.regression = Regression((at_once, USUAL * (1.0 - at_once), 0.0, 0.0), settings.memory_s)
 
     def feed(self, value: float, safety: float) -> Forecast:
         """Add one interval's demand; forecast the demand at the horizon."""
         self.sums.append(self.sums[-1] + value)
-        _forget(self.sums, self.longest)
-        _forget(self.deviations, self.ahead + 1)
-        _forget(self.said, self.ahead + 1)
+        forget(self.sums, self.longest)
+        forget(self.deviations, self.ahead + 1)
+        forget(self.said, self.ahead + 1)
         now, levels = self._mean(0, self.short), self._levels()
         self._learn(((now - levels[0]) / levels[0], (now - levels[1]) / levels[1]))
         self._judge(now)
         features, lasting = self._features(now, levels[0]), self._lasting()
         self._regress(now)
-        means = self._means(now, levels, features, lasting[1])
+        lasts = min(2.0 * lasting[0], 1.0)
+        usual, deviation = self.spread.add(now)
+        means = self._means(now, levels, features, lasting[1], (lasts, usual))
         judged: list[float] = self.judged.mean.tolist()
-        margins = [mean * math.sqrt(error) for mean, error in zip(means, judged, strict=False)]
+        own = (1.0 - lasts) * deviation
+        margins = [lasts * levels[0] * math.sqrt(error) + own for error in judged[: len(LAWS)]]
+        margins.append(now * math.sqrt(judged[len(LAWS)]))
         regrets = self._regrets(judged)
         best = min(range(len(LAWS)), key=lambda law: regrets[law] * (self.settings.handicap if law else 1.0))
         self.highest.add(now)
@@ -201,11 +158,9 @@ class Forecaster:
             for mean, margin in ((means[best], margins[best]), (means[-1], margins[-1]))
         )
         self.said.append(_Said(means, margins, floor, levels[0], features))
-        by = LAWS[best].trend
-        lasts = min(2.0 * lasting[by], 1.0)
         return Forecast(
             mean=means[best],
-            followed=levels[by] + lasts * (now - levels[by]),
+            followed=usual + lasts * (now - usual),
             lasts=lasts,
             error=margins[best],
             floor=floor,
@@ -251,10 +206,12 @@ class Forecaster:
             then = self.said[-self.ahead]
             self.regression.learn(then.features, truth / then.level - 1.0, self.settings.step_s)
 
-    def _means(self, now: float, levels: Pair, features: Floats, lasting: float) -> list[float]:
-        """What each law expects, and "as now"."""
+    def _means(self, now: float, levels: Pair, features: Floats, lasting: float, usually: Pair) -> list[float]:
+        """What each law expects, and "as now"; `usually` is the part that lasts and what is usual instead."""
+        lasts, usual = usually
         regressed = max(levels[0] * (1.0 + self.regression.expected(features)), 0.0)
-        expected, yesterday = (regressed, levels[1] + lasting * (now - levels[1])), self._yesterday()
+        foreseen = (regressed, levels[1] + lasting * (now - levels[1]))
+        expected, yesterday = [lasts * one + (1.0 - lasts) * usual for one in foreseen], self._yesterday()
         return [*(expected[law.trend] * (yesterday if law.season else 1.0) for law in LAWS), now]
 
     def _lasting(self) -> Pair:

@@ -24,10 +24,11 @@ class ServingSettings(msgspec.Struct, frozen=True):
     are provided for above what it expects.
 
     A replica that is given back and wanted again costs a boot, so needs are remembered for one boot time where
-    deviations of demand last, and for eight where they are bursts that come again; between 150 and 1200 s, unless
-    `hold_s` says otherwise. Demand is a mean over `demand_s`, by default a fifth of the boot time between 10 and
-    30 s: where replicas come soon, noise costs less than delay. What a request is like is a mean
-    over `memory_s`.
+    deviations of demand last, and for two where they are bursts that come again; between 150 and 1200 s, unless
+    `hold_s` says otherwise. The forecast goes off when it would have cost `distrust` of "as now" and on again below
+    `trust`: what both would have cost, minute by minute, says little of the few minutes that miss. Demand
+    is a mean over `demand_s`, by default a fifth of the boot time between 10 and 30 s: where replicas come soon,
+    noise costs less than delay. What a request is like is a mean over `memory_s`.
     """
 
     boot_s: float
@@ -42,7 +43,7 @@ class ServingSettings(msgspec.Struct, frozen=True):
     max_replicas: int = 100
     forecast: bool = True
     distrust: float = 1.05
-    trust: float = 0.95
+    trust: float = 1.0
 
     @property
     def window_s(self) -> float:
@@ -52,7 +53,7 @@ class ServingSettings(msgspec.Struct, frozen=True):
         """How long needs are remembered when that part of a deviation lasts a boot; for two boots if nobody knows."""
         if self.hold_s is not None:
             return self.hold_s
-        boots = 2.0 if lasts is None else 1.0 + 7.0 * (1.0 - lasts) ** 2
+        boots = 2.0 if lasts is None else 2.0 - lasts
         return min(max(self.boot_s * boots, 150.0), 1200.0)
 
 

@@ -4,7 +4,8 @@ Called by `dure scale replicas` for services that share machines (`agent.warm`),
 machine that is there is ready after `warm_s`, on one that must be booted after `boot_s`. So two questions are asked
 apart. How many machines: what all services together are expected to need one boot from now, and `safety` standard
 errors of that common forecast, which are fewer than those of each alone. Whose they are: whoever is nearest to being
-short gets the next one, in standard errors of what it needs one warm start from now; none idles beside who is short.
+short gets the next one, in standard errors of what it needs one warm start from now; none idles beside who is short,
+and nobody gives what it needs itself.
 Invariant: no more replicas are given than there are machines. Cost: O(machines x services) and the forecasts.
 """
 
@@ -16,20 +17,23 @@ from collections.abc import Sequence
 import msgspec
 
 from dure.scale.demand import Meter, Seen, WorkModel
-from dure.scale.forecast import Forecast, Forecaster, ForecastSettings, Highest, Rolling
+from dure.scale.forecast import Forecast, Forecaster, ForecastSettings
+from dure.scale.rolling import Highest, Rolling
 from dure.scale.serving import ServingSettings
 
 
 class WarmSettings(msgspec.Struct, frozen=True):
-    """A machine changes hands where its new service has less than `keen` standard errors in reserve, and `apart`
-    fewer than the old one keeps: moves cost a drain and a start. The work of a request is a mean over
-    `sudden_s` where machines are divided, over `slow_s` where they are foreseen."""
+    """A machine changes hands where its new service has less than `keen` standard errors in reserve and `apart`
+    fewer than the old one keeps, which keeps at least `kept`: moves cost a drain and a start, and who gives what it
+    needs itself is late with all that it has. The work of a request is a mean over `sudden_s` where machines are
+    divided, over `slow_s` where they are foreseen."""
 
     boot_s: float
     warm_s: float = 20.0
     safety: float = 2.0
     keen: float = 2.0
     apart: float = 1.5
+    kept: float = 1.0
     sudden_s: float = 60.0
     slow_s: float = 6 * 3600.0
     backlog_s: float = 60.0
@@ -66,7 +70,7 @@ class Standing(msgspec.Struct, frozen=True):
         return (replicas - self.need) / self.error
 
 
-def divided(standings: Sequence[Standing], free: int, surplus: int, keen: float, apart: float) -> tuple[int, ...]:
+def divided(standings: Sequence[Standing], free: int, surplus: int, settings: WarmSettings) -> tuple[int, ...]:
     """Who has how many: free machines to who has least in reserve, then moves, then `surplus` ones are let go."""
     given = [one.held for one in standings]
     places = range(len(given))
@@ -85,9 +89,10 @@ def divided(standings: Sequence[Standing], free: int, surplus: int, keen: float,
             given[taker] += 1
     for _ in range(sum(given)):
         taker, giver = poorest(), richest()
-        if giver is None or taker is None or giver == taker or standings[taker].reserve(given[taker]) >= keen:
+        if giver is None or taker is None or giver == taker:
             break
-        if standings[giver].reserve(given[giver] - 1) <= standings[taker].reserve(given[taker]) + apart:
+        has, keeps = standings[taker].reserve(given[taker]), standings[giver].reserve(given[giver] - 1)
+        if has >= settings.keen or keeps < settings.kept or keeps <= has + settings.apart:
             break
         given[giver], given[taker] = given[giver] - 1, given[taker] + 1
     for _ in range(surplus):
@@ -114,15 +119,14 @@ class WarmPolicy:
         """Decide after one interval; each service's `target` is what it has, ready or starting."""
         for one, shown in zip(self.ones, seen, strict=True):
             one.feed(shown)
-        wanted = min(self.total.step(self.ones), self.settings.most)
+        wanted = min(max(self.total.step(self.ones), sum(self.least)), self.settings.most)
         standings = [
             Standing(shown.target, one.need, one.error, least, most)
             for one, shown, least, most in zip(self.ones, seen, self.least, self.most, strict=True)
         ]
         there = sum(shown.target for shown in seen) + machines.free + machines.leaving
         surplus = max(there - wanted, 0) if machines.booting == 0 else 0
-        settings = self.settings
-        return Division(divided(standings, machines.free, surplus, settings.keen, settings.apart), wanted)
+        return Division(divided(standings, machines.free, surplus, self.settings), wanted)
 
 
 class _One:
@@ -155,46 +159,58 @@ class _One:
 
 
 class _Total:
-    """All services together: the sum of their forecasts, and by how much that sum was wrong one boot later."""
+    """All services together: the sum of their forecasts, and how their errors have really added up one boot later."""
 
     def __init__(self, settings: WarmSettings) -> None:
         self.settings, self.serving = settings, ServingSettings(settings.boot_s)
         laws = ForecastSettings(settings.boot_s, settings.step_s)
         self.ahead, self.width = self._steps(settings.boot_s), self._steps(laws.short_s)
-        self.errors = Rolling(self._steps(laws.memory_s), 0.0)
+        self.errors, self.apart = (Rolling(self._steps(laws.memory_s), 0.0) for _ in range(2))
         self.level = Rolling(self._steps(laws.level_s), 0.0)
         self.highest = Highest(self._steps(laws.day_s + laws.level_s))
         self.beyond, self.least_errors = laws.beyond, laws.least_errors
         self.recent: list[float] = []
-        self.said: list[float] = []
+        self.said: list[tuple[float, float]] = []
         self.needs: list[int] = []
 
     def step(self, ones: Sequence[_One]) -> int:
-        """Machines that there should be: what is needed now, and the highest that was foreseen for a hold time."""
+        """Machines that there should be: the highest that was foreseen for a hold time.
+
+        What is needed in this very minute is no reason to boot any: they would come when a burst is over.
+        """
         self.recent = [*self.recent, sum(one.counted for one in ones)][-self.width :]
         now = sum(self.recent) / len(self.recent)
         self.level.add(self.recent[-1])
         self.highest.add(now)
         needed, lasts = self._needed([one.expected for one in ones if one.expected is not None], now)
         waits = sum(one.waits for one in ones)
-        least = sum(math.ceil(one.need) for one in ones)
         self.needs = [*self.needs, math.ceil(needed + waits)][-self._steps(self.serving.held_s(0.0)) :]
-        return max(least, *self.needs[-self._steps(self.serving.held_s(lasts)) :])
+        return max(self.needs[-self._steps(self.serving.held_s(lasts)) :])
 
     def _needed(self, far: Sequence[Forecast], now: float) -> tuple[float, float | None]:
         """Without what waits; and how much of a deviation lasts, by which needs are remembered."""
         if not all(one.trusted for one in far):
             return now * (1.0 + self.settings.safety * GUESSED), None
-        mean = sum(one.mean for one in far)
-        if len(self.said) >= self.ahead:
-            then = self.said[-self.ahead]
-            self.errors.add(((now - then) / max(then, LEAST_ERROR)) ** 2)
-        self.said = [*self.said, mean][-self.ahead :]
-        error = math.sqrt(self.errors.mean) if self.errors.count >= self.least_errors else GUESSED
+        mean, margin = sum(one.mean for one in far), math.hypot(*(one.error for one in far))
+        self._learn(now, mean, margin)
         limit = max(self.highest.value, self.beyond * self.level.mean)
-        floor = max(min(mean * (1.0 + self.settings.safety * error), limit), mean)
+        floor = max(min(mean + self.settings.safety * margin * self._together, limit), mean)
         lasts = sum(one.lasts * one.mean for one in far) / max(mean, LEAST_ERROR)
         return max(sum(one.followed for one in far), floor), lasts
+
+    def _learn(self, now: float, mean: float, margin: float) -> None:
+        if len(self.said) >= self.ahead:
+            expected, alone = self.said[-self.ahead]
+            self.errors.add((now - expected) ** 2)
+            self.apart.add(alone**2)
+        self.said = [*self.said, (mean, margin)][-self.ahead :]
+
+    @property
+    def _together(self) -> float:
+        """The error of the sum to that of services which err apart: more than one where they surge together."""
+        if self.errors.count < self.least_errors:
+            return 1.0
+        return math.sqrt(self.errors.mean / max(self.apart.mean, LEAST_ERROR**2))
 
     def _steps(self, seconds: float) -> int:
         return max(1, round(seconds / self.settings.step_s))
