@@ -78,7 +78,8 @@ class _Mover(Planner):
         left = Jobs(jobs.arrival, jobs.length.copy(), jobs.width, jobs.latest.copy())
         super().__init__(left, fleet, usd_per_gram, settings, seed)
         self.asked_for, self.cost, self.due = jobs, cost, jobs.latest + jobs.length
-        self.most = min(settings.moves_at_once, settings.moves_per_hour)
+        # One that is under way makes room for the next when it works again.
+        self.most = min(settings.moves_at_once * max(1, SLOTS_PER_HOUR // cost.slots), settings.moves_per_hour)
         self.cooldown = round(settings.move_cooldown_h * SLOTS_PER_HOUR)
         count = len(jobs.arrival)
         # Where the state of each lies (-1: it has none yet), and when it last stopped.

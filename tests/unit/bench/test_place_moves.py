@@ -157,3 +157,13 @@ def test_the_floor_of_moving_plans_rises_where_two_want_one_device() -> None:
     fleet = flat(1.0, 3.0)
     assert moving_bound(work, fleet, 1, 16.0) == pytest.approx(16.0, rel=0.01)
     assert moving_bound(work, fleet, 1, 16.0, Ascent(steps=1)) == pytest.approx(8.0)
+
+
+def test_in_an_hour_as_many_are_asked_as_the_policy_lets_move() -> None:
+    """Eight long jobs stand on cheap devices; eight without slack come at the same full hour."""
+    jobs = jobs_of(*[(0, 80, 1, 40)] * 8, *[(8, 16, 1, 0)] * 8)
+    fleet = flat(1.0, 20.0, devices=8)
+    for at_once, per_hour, stopped in ((1, 12, 4), (2, 3, 3), (4, 12, 8), (0, 12, 0)):
+        rule = PlaceSettings(method="ruin", iterations_per_job=100, moves_at_once=at_once, moves_per_hour=per_hour)
+        found = with_moves(jobs, fleet, 0.0, rule, 1, CHEAP)
+        assert found.outcome.pauses + found.outcome.moves == stopped
