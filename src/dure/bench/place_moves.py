@@ -228,7 +228,8 @@ def _with_stays(made: Instance, asked: int, running: list[_Present], slot: int, 
 
 
 def outcome_of(jobs: Jobs, fleet: Fleet, legs: list[Leg], cost: Interruption) -> Outcome:
-    """What a plan of legs comes to; a leg that does not follow in the same region pays for the transfer."""
+    """What a plan of legs comes to. A leg that follows one elsewhere pays for the transfer; waiting is all time
+    in which a job does no new work."""
     count = len(jobs.arrival)
     money, grams = running_sum(fleet.price), running_sum(fleet.grams)
     paid, emitted = np.zeros(count), np.zeros(count)
@@ -251,6 +252,6 @@ def outcome_of(jobs: Jobs, fleet: Fleet, legs: list[Leg], cost: Interruption) ->
         money=float(paid.sum()),
         grams=float(emitted.sum()),
         missed=int(late.sum()),
-        waited_slots=float((start - jobs.arrival).mean()),
+        waited_slots=float((end - jobs.length - jobs.arrival).mean()),
         region=region, start=start, paid=paid, late=late, moves=moves, pauses=pauses,
     )  # fmt: skip

@@ -140,6 +140,7 @@ def test_legs_are_counted_as_moves_or_pauses_by_where_they_follow() -> None:
     found = outcome_of(jobs, fleet, [Leg(0, 0, 0, 2), Leg(0, 0, 3, 5), Leg(0, 1, 5, 9)], CHEAP)
     assert (found.moves, found.pauses, found.missed) == (1, 1, 0)
     assert found.money == pytest.approx(2 * (2 + 2 + 4 * 3) + 2 * 0.5)
+    assert found.waited_slots == 3, "one between two legs, two lost"
 
 
 def test_a_job_that_is_stopped_takes_the_cheapest_slots_of_its_window_in_the_floor() -> None:
