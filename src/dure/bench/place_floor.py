@@ -1,9 +1,10 @@
 """Under what no plan that keeps every deadline can go, in money and CO2 together.
 
 For a weight w (money per gram) the Lagrangian bound B(w) says money + w x grams >= B(w) for every plan, the
-clairvoyant one included. All bounds together fence in the front: at money m no plan emits less than the largest
-(B(w) - m) / w. A plan that is late somewhere is held against a floor of the jobs that it serves in time. Called by
-`bench place`; read back from its rows by the summary and the plot.
+clairvoyant one included, in which each job runs without a break (`place_moving_floor` is for the others). All bounds
+together fence in the front: at money m no plan emits less than the largest (B(w) - m) / w. A plan that is late
+somewhere is held against a floor of the jobs that it serves in time. Called by `bench place`; read back from its rows
+by the summary and the plot.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 import numpy as np
 
 from dure.bench.demand import assembled, running_sum
-from dure.bench.replay import Fleet, Jobs, Outcome, outcome
+from dure.bench.replay import Fleet, Jobs, Outcome
 from dure.place.instance import Floats, Longs
 from dure.place.prices import congestion_prices
 from dure.place.solver import Ascent
@@ -43,11 +44,15 @@ class InTime(msgspec.Struct, frozen=True):
 
 def in_time(work: Jobs, fleet: Fleet, plan: Outcome) -> InTime:
     """The floor where bursts make every plan late: for those alone that `plan` serves in time, all room theirs."""
-    kept = np.flatnonzero(plan.start <= work.latest)
-    served = Jobs(work.arrival[kept], work.length[kept], work.width[kept], work.latest[kept])
-    money = outcome(served, fleet, plan.region[kept], plan.start[kept]).money
-    slack = np.maximum(0, served.latest - served.arrival)
-    return InTime(money, _bound(served, slack, fleet, fleet.price, money, MONEY))
+    kept, money = served(work, plan), float(plan.paid[~plan.late].sum())
+    slack = np.maximum(0, kept.latest - kept.arrival)
+    return InTime(money, _bound(kept, slack, fleet, fleet.price, money, MONEY))
+
+
+def served(work: Jobs, plan: Outcome) -> Jobs:
+    """The jobs that `plan` serves in time."""
+    kept = np.flatnonzero(~plan.late)
+    return Jobs(work.arrival[kept], work.length[kept], work.width[kept], work.latest[kept])
 
 
 def bounds(work: Jobs, fleet: Fleet, known: Sequence[Outcome]) -> list[Bound]:

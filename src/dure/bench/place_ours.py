@@ -23,10 +23,12 @@ SLOTS_PER_DAY = 24 * SLOTS_PER_HOUR
 
 def jointly(jobs: Jobs, fleet: Fleet, usd_per_gram: float, settings: PlaceSettings, seed: int) -> Outcome:
     """Region and start together, by price + carbon price; planned anew whenever somebody comes."""
-    return _Planner(jobs, fleet, usd_per_gram, settings, seed).run()
+    return Planner(jobs, fleet, usd_per_gram, settings, seed).run()
 
 
-class _Planner:
+class Planner:
+    """One replay; `place_moves` asks those who run as well."""
+
     def __init__(self, jobs: Jobs, fleet: Fleet, usd_per_gram: float, settings: PlaceSettings, seed: int) -> None:
         self.jobs, self.fleet, self.settings, self.seed = jobs, fleet, settings, seed
         # Ties in price go to the greener slot: a gram always weighs something.
@@ -79,19 +81,26 @@ class _Planner:
         for j in waiting[self.start[waiting] >= 0]:
             self._book(j, -1)
         hopeless = self.jobs.latest[waiting] < slot
-        moving = waiting[~hopeless]
-        moving = moving[np.argsort(~self._in_time(moving), kind="stable")]
-        inst, meant = self._instance(slot, moving)
-        solver = self.settings.solver(inst.jobs, inst.options)
-        found = agreed(inst, np.arange(inst.jobs), solver, self.seed, meant)
-        placed, option = moving[found >= 0], inst.option[found[found >= 0]]
-        self.region[placed], self.start[placed] = option[:, 0], option[:, 2] + slot
-        for j in placed:
-            self._book(j, 1)
-        late = np.concatenate((waiting[hopeless], moving[found < 0]))
+        asked = waiting[~hopeless]
+        asked = asked[np.argsort(~self._in_time(asked), kind="stable")]
+        late = np.concatenate((waiting[hopeless], self._decide(slot, asked)))
         self.region[late], self.start[late] = fill(
             self.free, self.running, slot, self.jobs, late, self.settings.late_hour_factor
         )
+
+    def _decide(self, slot: int, asked: Longs) -> Longs:
+        """Book what each of `asked` gets; those who get nothing in time."""
+        inst, meant = self._instance(slot, asked)
+        solver = self.settings.solver(inst.jobs, inst.options)
+        found = agreed(inst, np.arange(inst.jobs), solver, self.seed, meant)
+        self._take(slot, asked, inst, found)
+        return np.asarray(asked[found < 0])
+
+    def _take(self, slot: int, asked: Longs, inst: Instance, found: Longs) -> None:
+        placed, option = asked[found >= 0], inst.option[found[found >= 0]]
+        self.region[placed], self.start[placed] = option[:, 0], option[:, 2] + slot
+        for j in placed:
+            self._book(j, 1)
 
     def _in_time(self, asked: Longs) -> Bools:
         return np.asarray((self.start[asked] >= 0) & (self.start[asked] <= self.jobs.latest[asked]))

@@ -18,47 +18,78 @@ ABOVE_FLOOR_PCT = 5.0
 SAVED_PCT = {"six": 35.0, "dirty": 12.0}
 
 
+OURS, MOVES = "ours", "ours+moves"
 # The row of a plan that is late somewhere: money of the jobs it serves in time, and its ratio to the floor of those.
-IN_TIME = "in-time"
+# With moves there is always one, with its ratio to the floor of plans that may move as well.
+IN_TIME = {OURS: "in-time", MOVES: "in-time+moves"}
 
 
-class _World:
-    """The rows of one world: rules, our front, the floor."""
+class _Front:
+    """The points of one policy of ours by carbon price, held against the rules and the floor of their world."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rules = {str(row["policy"]): row for row in rows if row["policy"] not in ("ours", "floor", IN_TIME)}
-        self.in_time = next((row for row in rows if row["policy"] == IN_TIME), None)
-        self.ours = sorted((row for row in rows if row["policy"] == "ours"), key=lambda row: _n(row["usd_per_t"]))
-        self.bounds = [Bound(int(_n(row["usd_per_t"])), _n(row["money"])) for row in rows if row["policy"] == "floor"]
-        self.cheapest = self.rules[CHEAPEST]
-        self.limit = 1.01 * _n(self.cheapest["money"])
+    def __init__(self, rows: Sequence[Row], policy: str, world: _World) -> None:
+        mine = (row for row in rows if row["policy"] == policy)
+        self.points = sorted(mine, key=lambda row: _n(row["usd_per_t"]))
+        self.in_time = next((row for row in rows if row["policy"] == IN_TIME[policy]), None)
+        self.world = world
+
+    @property
+    def ratio(self) -> float:
+        return _n(self.points[0]["money_ratio"])
 
     @property
     def above_floor(self) -> float:
-        """Of our cheapest point; where it misses deadlines, as the floor does not, of the jobs it serves in time."""
+        """Of the cheapest point; where it misses deadlines, as the floor does not, of the jobs it serves in time."""
         if self.in_time is not None:
             return 100 * (_n(self.in_time["money_ratio"]) - 1)
-        floor = next(bound.value for bound in self.bounds if bound.usd_per_t == 0)
-        return 100 * (_n(self.ours[0]["money"]) / floor - 1)
+        floor = next(bound.value for bound in self.world.bounds if bound.usd_per_t == 0)
+        return 100 * (_n(self.points[0]["money"]) / floor - 1)
+
+    @property
+    def above_moving_floor(self) -> float:
+        return 100 * (_n(self.in_time["moving_ratio"]) - 1) if self.in_time is not None else float("nan")
 
     @property
     def saved(self) -> float | None:
-        within = [_n(row["co2_kg"]) for row in self.ours if _n(row["money"]) <= self.limit]
-        return 100 * (1 - min(within) / _n(self.cheapest["co2_kg"])) if within else None
+        within = [_n(row["co2_kg"]) for row in self.points if _n(row["money"]) <= self.world.limit]
+        return 100 * (1 - min(within) / _n(self.world.cheapest["co2_kg"])) if within else None
+
+    @property
+    def missed(self) -> float:
+        return max(_n(row["missed_pct"]) for row in self.points)
+
+    @property
+    def interrupted(self) -> float:
+        """Moves and pauses of the cheapest point."""
+        return _n(self.points[0]["moves"]) + _n(self.points[0]["pauses"])
+
+    @property
+    def dominating(self) -> list[str]:
+        """Rules that are at least as good as one of the points in money, CO2 and misses and better in one."""
+        return [
+            f"{rule['policy']} over {point['usd_per_t']} USD/t"
+            for rule in self.world.rules.values()
+            for point in self.points
+            if _dominates(rule, point)
+        ]
+
+
+class _World:
+    """The rows of one world: rules, our fronts, the floor."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        own = ("floor", *IN_TIME.keys(), *IN_TIME.values())
+        self.rules = {str(row["policy"]): row for row in rows if row["policy"] not in own}
+        self.bounds = [Bound(int(_n(row["usd_per_t"])), _n(row["money"])) for row in rows if row["policy"] == "floor"]
+        self.cheapest = self.rules[CHEAPEST]
+        self.limit = 1.01 * _n(self.cheapest["money"])
+        self.ours = _Front(rows, OURS, self)
+        moved = _Front(rows, MOVES, self)
+        self.moved = moved if moved.points else None
 
     @property
     def possible(self) -> float:
         return 100 * (1 - least_grams(self.bounds, self.limit) / 1000 / _n(self.cheapest["co2_kg"]))
-
-    @property
-    def dominating(self) -> list[str]:
-        """Rules that are at least as good as one of our points in money, CO2 and misses and better in one."""
-        return [
-            f"{rule['policy']} over {point['usd_per_t']} USD/t"
-            for rule in self.rules.values()
-            for point in self.ours
-            if _dominates(rule, point)
-        ]
 
 
 def _dominates(rule: Row, point: Row) -> bool:
@@ -67,30 +98,41 @@ def _dominates(rule: Row, point: Row) -> bool:
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
-    """`cells`: one per kind of world, means over its seeds. `bars`: how many cells meet each."""
-    told = [_cell(kind, worlds) for kind, worlds in _kinds(rows).items()]
+    """`cells`: one per kind of world and policy of ours, means over its seeds. `bars`: how many cells meet each."""
+    told = []
+    for kind, worlds in _kinds(rows).items():
+        told.append(_cell(kind, OURS, worlds, [one.ours for one in worlds]))
+        moved = [one.moved for one in worlds if one.moved is not None]
+        if len(moved) == len(worlds):
+            told.append(_cell(kind, MOVES, worlds, moved))
     met: dict[str, list[bool]] = {}
     for cell in told:
         for name, kept in _bars(cell):
-            met.setdefault(name, []).append(kept)
+            met.setdefault(name if cell["policy"] == OURS else f"{name}, with moves", []).append(kept)
     return {"cells": told, "bars": {name: f"{sum(kept)} of {len(kept)} cells" for name, kept in met.items()}}
 
 
-def _cell(kind: tuple[Cell, ...], worlds: list[_World]) -> dict[str, Cell]:
-    saved = [one.saved for one in worlds]
+def _cell(kind: tuple[Cell, ...], policy: str, worlds: list[_World], fronts: list[_Front]) -> dict[str, Cell]:
+    saved = [one.saved for one in fronts]
     known = [value for value in saved if value is not None]
+    moves: dict[str, Cell] = {}
+    if policy == MOVES:
+        moves["above_moving_floor_pct"] = round(mean(one.above_moving_floor for one in fronts), 2)
+        moves["interrupted"] = round(mean(one.interrupted for one in fronts), 1)
     return {
         **dict(zip(KIND, kind, strict=True)),
+        "policy": policy,
         "seeds": len(worlds),
         "lowest_price_ratio": round(mean(_n(one.cheapest["money_ratio"]) for one in worlds), 3),
-        "ours_ratio": round(mean(_n(one.ours[0]["money_ratio"]) for one in worlds), 3),
-        "above_floor_pct": round(mean(one.above_floor for one in worlds), 2),
+        "ours_ratio": round(mean(one.ratio for one in fronts), 3),
+        "above_floor_pct": round(mean(one.above_floor for one in fronts), 2),
+        **moves,
         "co2_saved_pct": round(mean(known), 1) if len(known) == len(saved) else None,
         "co2_saved_worst_pct": round(min(known), 1) if known else None,
         "co2_possible_pct": round(mean(one.possible for one in worlds), 1),
-        "missed_pct": round(mean(max(_n(row["missed_pct"]) for row in one.ours) for one in worlds), 3),
+        "missed_pct": round(mean(one.missed for one in fronts), 3),
         "lowest_price_missed_pct": round(mean(_n(one.cheapest["missed_pct"]) for one in worlds), 3),
-        "dominated_by": "; ".join(sorted({name for one in worlds for name in one.dominating})) or "nobody",
+        "dominated_by": "; ".join(sorted({name for one in fronts for name in one.dominating})) or "nobody",
     }
 
 
@@ -110,11 +152,18 @@ def _bars(cell: dict[str, Cell]) -> list[tuple[str, bool]]:
 def told(rows: Sequence[Row]) -> str:
     """One world in a line, for the progress on standard error."""
     one = _World(rows)
-    saved = "-" if one.saved is None else f"{one.saved:.1f}"
-    return (
-        f"money {_n(one.ours[0]['money_ratio']):.3f} of the fixed order, {one.above_floor:.1f} % above the floor, "
-        f"CO2 {saved} % less at lowest price + 1 % ({one.possible:.1f} possible)"
-    )
+    line = f"{_line(one.ours)}, CO2 {_saved(one.ours)} % less at lowest price + 1 % ({one.possible:.1f} possible)"
+    if one.moved is None:
+        return line
+    return f"{line}; with moves {_line(one.moved)}, CO2 {_saved(one.moved)} % less"
+
+
+def _line(one: _Front) -> str:
+    return f"money {one.ratio:.3f} of the fixed order, {one.above_floor:.1f} % above the floor"
+
+
+def _saved(one: _Front) -> str:
+    return "-" if one.saved is None else f"{one.saved:.1f}"
 
 
 def _kinds(rows: Sequence[Row]) -> dict[tuple[Cell, ...], list[_World]]:
@@ -146,12 +195,9 @@ def _figure(title: str, world: _World) -> Any:
     figure = go.Figure()
     fixed = world.rules[FIXED]
     money, co2 = _n(fixed["money"]), _n(fixed["co2_kg"])
-    ours = sorted(world.ours, key=lambda row: _n(row["money"]))
-    figure.add_scatter(
-        x=[row["money_ratio"] for row in ours], y=[row["co2_ratio"] for row in ours], mode="lines+markers",
-        name="ours, by carbon price", text=[f"{row['usd_per_t']} USD/t" for row in ours], hoverinfo="text+x+y",
-        line={"color": "#0a7d5a", "width": 2},
-    )  # fmt: skip
+    ours = _line_of(figure, world.ours.points, "ours, by carbon price", "#0a7d5a")
+    if world.moved is not None:
+        _line_of(figure, world.moved.points, "ours with moves", "#5b6ee1")
     rules = list(world.rules.values())
     figure.add_scatter(
         x=[row["money_ratio"] for row in rules], y=[row["co2_ratio"] for row in rules], mode="markers+text",
@@ -164,7 +210,8 @@ def _figure(title: str, world: _World) -> Any:
     figure.add_scatter(
         x=[lowest / money, *(spent / money)],
         y=[max(_n(row["co2_ratio"]) for row in rules), *(least_grams(world.bounds, m) / 1000 / co2 for m in spent)],
-        mode="lines", name="Lagrangian floor: no plan below or left of it", line={"dash": "dot", "color": "#555"},
+        mode="lines", name="Lagrangian floor: no plan without moves below or left of it",
+        line={"dash": "dot", "color": "#555"},
     )  # fmt: skip
     figure.add_vline(x=world.limit / money, line_dash="dash", line_color="#bbb", annotation_text="lowest price + 1 %")
     figure.update_layout(
@@ -172,6 +219,17 @@ def _figure(title: str, world: _World) -> Any:
         legend={"orientation": "h", "y": -0.18}, template="plotly_white",
     )  # fmt: skip
     return figure
+
+
+def _line_of(figure: Any, points: Sequence[Row], name: str, colour: str) -> list[Row]:
+    """One of our fronts, by money."""
+    found = sorted(points, key=lambda row: _n(row["money"]))
+    figure.add_scatter(
+        x=[row["money_ratio"] for row in found], y=[row["co2_ratio"] for row in found], mode="lines+markers",
+        name=name, text=[f"{row['usd_per_t']} USD/t" for row in found], hoverinfo="text+x+y",
+        line={"color": colour, "width": 2},
+    )  # fmt: skip
+    return found
 
 
 def _positions(rules: Sequence[Row]) -> list[str]:

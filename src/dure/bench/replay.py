@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from dure.bench.demand import running_sum
-from dure.place.instance import Floats, Ints, Longs
+from dure.place.instance import Bools, Floats, Ints, Longs
 
 SLOTS_PER_HOUR = 4
 
@@ -40,12 +40,18 @@ class Fleet(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
+    """`start` is when each job began first, `region` where it ended; `paid` is each job's part of the money."""
+
     money: float
     grams: float
     missed: int
     waited_slots: float
     region: Longs
     start: Longs
+    paid: Floats
+    late: Bools
+    moves: int = 0
+    pauses: int = 0
 
 
 # (job, slot, earliest start of each region, devices free in each region now) -> region
@@ -75,14 +81,17 @@ def greenest_wait(jobs: Jobs, fleet: Fleet, home: int) -> Outcome:
 
 def outcome(jobs: Jobs, fleet: Fleet, region: Longs, start: Longs) -> Outcome:
     money, grams = running_sum(fleet.price), running_sum(fleet.grams)
-    end = start + jobs.length
+    end, late = start + jobs.length, start > jobs.latest
+    paid = jobs.width * (money[region, end] - money[region, start])
     return Outcome(
-        money=float((jobs.width * (money[region, end] - money[region, start])).sum()),
+        money=float(paid.sum()),
         grams=float((jobs.width * (grams[region, end] - grams[region, start])).sum()),
-        missed=int((start > jobs.latest).sum()),
+        missed=int(late.sum()),
         waited_slots=float((start - jobs.arrival).mean()),
         region=region,
         start=start,
+        paid=paid,
+        late=late,
     )
 
 

@@ -16,7 +16,7 @@ from dure.bench.place_floor import Bound, in_time, least_grams
 from dure.bench.place_ours import jointly
 from dure.bench.place_summary import summary
 from dure.bench.place_world import World
-from dure.bench.replay import Fleet, Jobs, by_rule, outcome
+from dure.bench.replay import Fleet, Jobs, Outcome, by_rule, outcome
 from dure.bench.result import Row
 from dure.model.errors import InvalidInput
 from dure.place.instance import broken
@@ -110,9 +110,12 @@ def test_place_prints_a_row_per_policy_and_the_floor_under_all_that_keep_their_d
     assert run.exit_code == 0, run.output
     rows = json.loads(run.stdout)["rows"]
     floor = next(row["money"] for row in rows if row["policy"] == "floor")
-    punctual = [row for row in rows if row["policy"] != "floor" and row["missed_pct"] == 0]
+    punctual = [row for row in rows if row.get("missed_pct") == 0 and row["policy"] != "ours+moves"]
     assert punctual
     assert all(row["money"] >= floor * (1 - 1e-9) for row in punctual)
+    [moved] = [row for row in rows if row["policy"] == "in-time+moves"]
+    assert moved["moving_ratio"] >= 1 - 1e-9, "the floor of plans that may move is under ours with moves"
+    assert {row["policy"] for row in rows if row.get("moves") or row.get("pauses")} <= {"ours+moves"}
 
 
 @needs_data
@@ -129,20 +132,27 @@ def test_place_goes_on_from_the_cells_it_has_kept(tmp_path: Path, monkeypatch: p
 @needs_data
 def test_no_plan_of_ours_goes_under_the_floor_of_money_and_carbon() -> None:
     world = World("pai", "dirty", "spot", 0.6, "1.5x", 2, 120)
-    rows = place.cells(world, 20)
+    rows = place.cells(world, 20, moves=False)
+    assert not any("moves" in str(row["policy"]) for row in rows)
     fence = [Bound(int(row["usd_per_t"]), float(row["money"])) for row in rows if row["policy"] == "floor"]  # type: ignore[arg-type]
-    punctual = [row for row in rows if row["policy"] != "floor" and row["missed_pct"] == 0]
+    punctual = [row for row in rows if row.get("missed_pct") == 0]
     assert punctual
     for row in punctual:
         assert float(row["co2_kg"]) * 1000 >= least_grams(fence, float(row["money"])) * (1 - 1e-9)  # type: ignore[arg-type]
 
 
+def plan_of(money: float) -> Outcome:
+    """One job that costs so much."""
+    job = Jobs(*np.array([[0], [1], [1], [0]]))
+    return outcome(job, Fleet(np.array([[money, 0.0]]), np.ones((1, 2)), 1), np.array([0]), np.array([0]))
+
+
 def test_the_front_is_asked_for_more_closely_around_the_limit() -> None:
     asked: list[int] = []
 
-    def paid(usd_per_t: int) -> float:
+    def paid(usd_per_t: int) -> Outcome:
         asked.append(usd_per_t)
-        return 100.0 + usd_per_t / 100
+        return plan_of(100.0 + usd_per_t / 100)
 
     place.front(paid, limit=110.0)
     near = [usd for usd in asked if usd not in place.CARBON_USD_PER_T]
@@ -153,9 +163,9 @@ def test_where_money_rises_steeply_the_front_is_followed_until_next_to_nothing_i
     """All of what the carbon price does to the money it does between 1,700 and 2,300 USD/t."""
     found: list[float] = []
 
-    def paid(usd_per_t: int) -> float:
+    def paid(usd_per_t: int) -> Outcome:
         found.append(100.0 + min(max(0.0, usd_per_t - 1700.0), 600.0) / 10)
-        return found[-1]
+        return plan_of(found[-1])
 
     place.front(paid, limit=130.0)
     assert max(money for money in found if money <= 130.0) > 129.0
@@ -181,6 +191,20 @@ def test_the_summary_takes_the_floor_of_those_in_time_where_there_is_one() -> No
     late = {**point("in-time", 70, 0), "money_ratio": 1.04}
     assert summary([*rows, late])["cells"][0]["above_floor_pct"] == 4.0
     assert summary(rows)["cells"][0]["above_floor_pct"] == pytest.approx(5.33)
+
+
+def test_plans_with_moves_have_a_line_and_bars_of_their_own() -> None:
+    rows = [point("fixed-order", 100, 100), point("lowest-price", 80, 90), point("ours", 79, 91),
+            point("floor", 75, 0), point("floor", 80, 0, usd_per_t=100)]  # fmt: skip
+    moved = {**point("ours+moves", 76, 85), "moves": 3, "pauses": 4}
+    ratios = {**point("in-time+moves", 76, 0), "money_ratio": 76 / 75, "moving_ratio": 1.1}
+    found = summary([*rows, moved, ratios])
+    still, moving = found["cells"]
+    assert (still["policy"], moving["policy"]) == ("ours", "ours+moves")
+    assert (moving["above_floor_pct"], moving["above_moving_floor_pct"], moving["interrupted"]) == (1.33, 10.0, 7.0)
+    assert still["above_floor_pct"] == 5.33
+    assert found["bars"]["within 5 % of the floor"] == "0 of 1 cells"
+    assert found["bars"]["within 5 % of the floor, with moves"] == "1 of 1 cells"
 
 
 def point(policy: str, money: float, co2_kg: float, missed_pct: float = 0.0, usd_per_t: int = 0) -> Row:
