@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from dure.adapters.torch.code import code_of
 from dure.files.plain import read_as
 from dure.model.errors import InvalidInput
 from dure.share.choose import DEFAULT, Goals, check
@@ -44,6 +45,10 @@ class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load: float = 1.0
     limit: float = 0.0
     """The most of the device it may use, also when others idle; 0 means no such limit."""
+    exact: bool = True
+    """PyTorch on a CPU computes with one thread: with another number its answers have other last bits."""
+    code: bool = False
+    """Its model is Python code, `FILE.py:FUNCTION` or `PACKAGE.MODULE:FUNCTION`, which its process runs."""
 
 
 class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,6 +130,22 @@ def validated(config: DeviceConfig, path: Path | None = None) -> DeviceConfig:
             raise InvalidInput(
                 "`limit` is a part of one", where=f"{where}: tenant {tenant.name}", remedy="Give 0 to 1."
             )
-        if not Path(tenant.model).is_file():
-            raise InvalidInput(f"model '{tenant.model}' is not there", where=f"{where}: tenant {tenant.name}")
+        _check_model(tenant, f"{where}: tenant {tenant.name}")
     return config
+
+
+def _check_model(tenant: TenantConfig, where: str) -> None:
+    code = code_of(tenant.model)
+    if code is not None and not tenant.code:
+        raise InvalidInput(
+            f"model '{tenant.model}' is code, which the tenant's process would run",
+            where=where,
+            remedy="Give `code: true` if you trust it, or a file: `.onnx` or `.pt2`.",
+        )
+    if code is None and tenant.code:
+        raise InvalidInput(
+            f"model '{tenant.model}' names no code", where=where, remedy="Give FILE.py:FUNCTION or MODULE:FUNCTION."
+        )
+    file = Path(tenant.model) if code is None else code.file
+    if file is not None and not file.is_file():
+        raise InvalidInput(f"model '{file}' is not there", where=where)

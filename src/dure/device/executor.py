@@ -30,7 +30,7 @@ from dure.device.queues import Queues
 from dure.device.record import Record, Span, SquadRun
 from dure.device.request import Request, Running
 from dure.device.stage import Stage
-from dure.device.target import shape_of, work_of
+from dure.device.target import shape_of, widest, work_of
 from dure.device.tuning import Spoken, Tuner
 from dure.model.errors import Conflict, DureError, InvalidInput, Temporary
 from dure.share.interference import App
@@ -298,6 +298,7 @@ class Executor:
     def _waiting(self, name: str, request: Request) -> Waiting:
         segments = self.tuner.predicted(name, self._lanes[name].segments_ms)[request.next :]
         config = self._lanes[name].config
+        limits = (self._pace.most_parts(name), widest(config, self.gpu))
         return Waiting(
             tenant=name,
             app=self.tuner.app(name),
@@ -308,7 +309,7 @@ class Executor:
             weight=self.tuner.weights[name],
             need=self.need(name),
             reserved_parts=round(config.reserved * self.cores),
-            most_parts=self._pace.most_parts(name),
+            most_parts=min((most for most in limits if most), default=0),
             bandwidth=config.bandwidth,
         )
 
@@ -351,7 +352,7 @@ class Executor:
             self._refuse_head(name, InvalidInput(message[2], where=f"tenant {name}"))
         elif message[0] == "broken":
             self._broken(name, message[1])
-        else:
+        elif message[0] == "ready":
             self._loading.pop(name, None)
             self._measured(name, Scaling(message[2], sum(message[1]), self.cores))
 

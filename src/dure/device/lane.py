@@ -64,7 +64,7 @@ class Lane:
         except (EOFError, OSError):
             self._process.join(1.0)
             return Lost(f"tenant process ended with code {self._process.exitcode}")
-        if message[0] == "ready":
+        if message[0] in ("ready", "profile"):
             self.segments_ms = list(message[1])
         return message
 

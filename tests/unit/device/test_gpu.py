@@ -94,10 +94,13 @@ def test_time_on_a_gpu_is_the_devices_and_a_lost_context_ends_the_process(models
     driver = FakeCuda()
     streams = CudaStreams(driver, look(driver, 0))
 
-    def answers(kind: str) -> Any:
-        return SimpleNamespace(names=["x"], answer=lambda message: (kind, 1, "illegal address", 4.5, None))
+    lap = Lap()
+    lap.ms, lap.waited_ms, lap.ran_ms = 4.5, 1.0, 2.0
 
-    assert reply(answers("done"), streams, ("run", 1, {"x": 0}, 0, 1, 1))[-2:] == (0.0, 4.5)
+    def answers(kind: str) -> Any:
+        return SimpleNamespace(names=["x"], answer=lambda message: (kind, 1, "illegal address", lap, None))
+
+    assert reply(answers("done"), streams, ("run", 1, {"x": 0}, 0, 1, 1))[-4:] == (4.5, None, 0.0, 4.5)
     assert reply(answers("failed"), streams, ("run", 1, None, 0, 1, 1))[0] == "failed"
     driver.broken = True
     with pytest.raises(SystemExit, match="lost: illegal address"):
