@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from dure.adapters.torch.code import code_of
+from dure.device.foreign import Foreign
 from dure.files.plain import read_as
 from dure.model.errors import InvalidInput
 from dure.share.choose import DEFAULT, Goals, check
@@ -76,7 +77,7 @@ def known_policies() -> dict[str, Rank]:
     """The built-in policies and those that installed packages add. A built-in name cannot be replaced."""
     found = dict(POLICIES)
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
-        found.setdefault(point.name, point.load())
+        found.setdefault(point.name, Foreign(point))
     return found
 
 

@@ -22,6 +22,7 @@ from dure.adapters.pieces import Share
 from dure.device.config import DeviceConfig, TenantConfig, known_policies
 from dure.device.ears import Ears
 from dure.device.entry import Entry, Scaling, turned_away
+from dure.device.foreign import failed
 from dure.device.idle import Idle
 from dure.device.lane import START_MS, Lane, Lost
 from dure.device.pace import Pace
@@ -114,6 +115,10 @@ class Executor:
     def set_policy(self, name: str) -> None:
         """Use this policy, or `auto`, from the next squad on."""
         self.tuner.set_policy(name, self._policies)
+
+    def set_aside(self) -> dict[str, str]:
+        """Policies of other packages that failed, and why."""
+        return {name: why for name, rank in self._policies.items() if (why := failed(rank))}
 
     @property
     def parts(self) -> int:
