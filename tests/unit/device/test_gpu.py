@@ -293,6 +293,9 @@ class ThreadLane:
     def pause(self) -> None:
         raise AssertionError("nobody can be stopped on a GPU")
 
+    def stand_behind(self, behind: bool) -> None:
+        assert not behind, "there is one row on a GPU"
+
     def stop(self) -> None:
         self._ears.forget(self._mine)
         self._mine.close()
@@ -317,8 +320,8 @@ def run_on(
     executor = Executor(DeviceConfig(tenants, admission=False), gpu=gpu)
     begin = executor._stage.begin
 
-    def noted(name: str, run: Any) -> None:
-        begin(name, run)
+    def noted(name: str, run: Any, *, behind: bool) -> None:
+        begin(name, run, behind=behind)
         check(executor)
 
     monkeypatch.setattr(executor._stage, "begin", noted)
