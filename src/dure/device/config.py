@@ -65,6 +65,8 @@ class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Memory for all tenants together; 0 means that it is not counted."""
     admission: bool = True
     """Turn away a tenant whose promise cannot be kept beside those before it."""
+    second_row: bool = True
+    """On a CPU, tenants that would wait run on what the others leave."""
 
 
 def app_of(tenant: TenantConfig) -> App:

@@ -82,7 +82,7 @@ class Executor:
         self._idle = Idle(self.record)
         self._lanes = {t.name: self._lane(t) for t in config.tenants}
         self._stage = Stage(self.cores, self._lanes, self._pace, self.now_ms, stops=gpu is None)
-        second_row = gpu is None and mode == "squads" and may_rank()
+        second_row = config.second_row and gpu is None and mode == "squads" and may_rank()
         self._rows = Rows(self.cores, self._stage, self._pace, self._stretch) if second_row else None
         self._loading = {t.name: self.now_ms() for t in config.tenants}
         self._orders: deque[Callable[[], None]] = deque()

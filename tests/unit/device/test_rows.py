@@ -154,14 +154,15 @@ def test_rows_change_in_mid_piece_with_all_threads_and_the_bits_stay(tmp_path: P
         executor.close()
 
 
-def test_without_the_right_to_rank_everything_runs_in_one_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("wanted", [True, False])
+def test_without_the_right_to_rank_or_the_wish_everything_runs_in_one_row(
+    wanted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dure.device.executor.may_rank", lambda: False)
+    monkeypatch.setattr("dure.device.executor.may_rank", lambda: not wanted)
     path = write_model("recommender", tmp_path / "m.onnx")
     given = sample_input(onnx.load(str(path)))
     tenants = tuple(TenantConfig(name, str(path)) for name in "abc")
-    executor = Executor(validated(DeviceConfig(tenants, cores=2)))
+    executor = Executor(validated(DeviceConfig(tenants, cores=2, second_row=wanted)))
     try:
         asked = [executor.submit(name, given) for _ in range(5) for name in "abc"]
         expected = whole_model(path, given)["output"].tobytes()
