@@ -97,6 +97,7 @@ def work_of(tenant: TenantConfig, parts: int, gpu: Gpu | None) -> Work:
         most=tenant.limit if fixed else None,
         batch=tenant.batch,
         exact=tenant.exact,
+        code=tenant.code,
     )
 
 

@@ -16,7 +16,7 @@ from dure.adapters.onnx.worker import Work, loaded
 from dure.adapters.torch.code import Code, code_of, made
 from dure.device.config import DeviceConfig, TenantConfig, validated
 from dure.device.executor import Executor
-from dure.model.errors import InvalidInput, NotAllowed, Temporary
+from dure.model.errors import InvalidInput, NotAllowed, Permanent, Temporary
 from dure.share.promise import Promise
 
 PATIENCE_S = 300.0
@@ -89,7 +89,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 
 def runner_of(file: Path, pieces: int = 5) -> Any:
-    return loaded(Work(f"{file}:make", pieces))[0]
+    return loaded(Work(f"{file}:make", pieces, code=True))[0]
 
 
 def expected(file: Path, inputs: dict[str, Any]) -> Any:
@@ -146,6 +146,11 @@ def test_the_time_beyond_the_profile_is_learnt_and_told_once(file: Path) -> None
     assert runner.revised()[-1] < again[-1]
 
 
+def test_a_worker_that_was_not_told_to_runs_no_code(file: Path) -> None:
+    with pytest.raises(Permanent, match="is not to run any"):
+        loaded(Work(f"{file}:make", 2))
+
+
 def test_many_requests_stand_at_once_and_each_goes_on_where_it_stood(file: Path) -> None:
     runner = runner_of(file)
     asked = {number: given(number + 3) for number in range(4)}
@@ -160,7 +165,7 @@ def test_a_module_is_found_by_its_import_path(file: Path, monkeypatch: pytest.Mo
     file.rename(file.with_name("dure_a_net_of_a_test.py"))
     monkeypatch.syspath_prepend(str(file.parent))
     try:
-        assert loaded(Work("dure_a_net_of_a_test:make", 2))[0].names == ["x", "rounds"]
+        assert loaded(Work("dure_a_net_of_a_test:make", 2, code=True))[0].names == ["x", "rounds"]
         with pytest.raises(InvalidInput, match="makes no model"):
             made(Code("dure_a_net_of_a_test", "nothing"))
         with pytest.raises(InvalidInput, match="has no function"):
@@ -198,7 +203,7 @@ def test_code_that_ends_hangs_or_errs_hurts_nobody_else(file: Path) -> None:
 
 def test_bits_do_not_depend_on_the_share(file: Path) -> None:
     """With two threads this module has other last bits, which is what the tenant may allow."""
-    one, two = (loaded(Work(f"{file}:make", 3, 2, exact=exact))[0] for exact in (True, False))
+    one, two = (loaded(Work(f"{file}:make", 3, 2, exact=exact, code=True))[0] for exact in (True, False))
     differ = False
     for rounds in range(12):
         inputs = given(rounds, 3 + rounds)

@@ -69,7 +69,7 @@ def model(request: pytest.FixtureRequest, program: Path, code: str) -> str:
 
 
 def runner_of(model: Path | str, pieces: int, *, exact: bool = True) -> Any:
-    return loaded(Work(str(model), pieces, exact=exact))[0]
+    return loaded(Work(str(model), pieces, exact=exact, code=".py" in str(model)))[0]
 
 
 def given(runner: Any, seed: int) -> dict[str, Any]:

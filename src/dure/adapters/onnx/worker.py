@@ -28,6 +28,7 @@ from dure.adapters.onnx.cut import Segment
 from dure.adapters.onnx.runner import OnCpu, Place, Runner
 from dure.adapters.pieces import Backend
 from dure.adapters.torch.code import by_torch, code_of, made
+from dure.model.errors import Permanent
 
 _MAPPED = Path("/proc/self/statm")
 _PR_SET_PDEATHSIG = 1
@@ -50,6 +51,8 @@ class Work(msgspec.Struct, frozen=True):
     batch: bool = False
     exact: bool = True
     """The same bits whatever its share."""
+    code: bool = False
+    """`path` may name code, which is then run here."""
 
 
 def serve(pipe: Connection, work: Work) -> None:
@@ -131,6 +134,8 @@ def _torch_runner(work: Work, streams: Streams | None) -> Backend:
 
         place = OnCuda(streams, memory_mib=work.memory_mib)
     code = code_of(work.path)
+    if code is not None and not work.code:
+        raise Permanent(f"model '{work.path}' is code, and this tenant is not to run any")
     if code is not None:
         return HookRunner(made(code), work.pieces, work.parts, place)
     return TorchRunner(Path(work.path), work.pieces, place)
