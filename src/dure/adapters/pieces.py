@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+_SCHEDULED = Path("/proc/thread-self/schedstat")
 
 
 class Spot(NamedTuple):
@@ -62,17 +65,54 @@ def _allowed(sizes: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
 
 
 class Lap:
-    """Its time is known when the lap is over."""
+    """Its times are known when the lap is over: all of it, what other programs had of that, and what the thread that
+    ran it computed itself."""
 
     ms: float = 0.0
+    waited_ms: float = 0.0
+    ran_ms: float = 0.0
 
 
 class HostLap(Lap):
-    """By the host's clock, from when it is entered until it is left."""
+    """By the host's clock, from when it is entered until it is left, by the same thread."""
 
     def __enter__(self) -> Lap:
+        self._waited_ms = _kept_waiting_ms()
+        self._ran_s = time.thread_time()
         self._began = time.perf_counter()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.ms = (time.perf_counter() - self._began) * 1000.0
+        self.ran_ms = (time.thread_time() - self._ran_s) * 1000.0
+        self.waited_ms = _kept_waiting_ms() - self._waited_ms
+
+
+class Backend(Protocol):
+    """A tenant's model in its process, cut into segments."""
+
+    @property
+    def names(self) -> list[str]:
+        """What a request has to bring."""
+        ...
+
+    def profile(self, share: Share) -> list[float]:
+        """Milliseconds of each segment alone with this share."""
+        ...
+
+    def answer(self, message: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Run what was asked: ("run", request, inputs or None, first, last, share). An error of the model is an
+        answer: ("done", request, last, lap, outputs or None), ("refused", request, why), ("failed", request, why)."""
+        ...
+
+    def revised(self) -> list[float] | None:
+        """The profile again, where requests have shown that it is another one; once for each such change."""
+        ...
+
+
+def _kept_waiting_ms() -> float:
+    """How long this thread could have run while its processor ran something else, ever; 0 where nobody counts it."""
+    try:
+        return int(_SCHEDULED.read_text().split()[1]) / 1e6
+    except (OSError, ValueError, IndexError):
+        return 0.0

@@ -79,10 +79,18 @@ class Tenants(NamedTuple):
     show_default=True,
     help="Three small models that are always busy, or short requests with pauses beside long ones.",
 )
+@click.option("--one-row", is_flag=True, help="Squads without their second row: whoever has no thread waits.")
 @click.option("--policy", type=click.Choice(sorted(POLICIES)), default="slack-guarded", show_default=True)
 @bench_options
 def command(
-    requests: int, rounds: int, promise: float, size: str, policy: str, as_json: bool, report: Path | None
+    requests: int,
+    rounds: int,
+    promise: float,
+    size: str,
+    one_row: bool,
+    policy: str,
+    as_json: bool,
+    report: Path | None,
 ) -> None:
     """Run three ONNX models in one daemon, in squads, in naive threads and in strict turns.
 
@@ -93,11 +101,8 @@ def command(
     """
     with tempfile.TemporaryDirectory(prefix="dure-bench-") as folder:
         tenants = _prepare(Path(folder), SIZES[size], promise, requests)
-        rows = [
-            _measure(mode, number, DeviceConfig(tenants.configs, policy=policy, admission=False), tenants)
-            for number in range(rounds)
-            for mode in MODES
-        ]
+        config = DeviceConfig(tenants.configs, policy=policy, admission=False, second_row=not one_row)
+        rows = [_measure(mode, number, config, tenants) for number in range(rounds) for mode in MODES]
     emit(Result("device", rows, summarise(rows)), as_json=as_json, report=report, figures=_figures(rows))
 
 

@@ -39,6 +39,9 @@ def command() -> None:
 def run(path: Path | None, demo: bool, socket: Path | None, port: int, device: str | None) -> None:
     """Run the daemon until it is stopped.
 
+    A tenant's model is a file (.onnx, or .pt2 of PyTorch) or, with `code: true`, a function that makes a PyTorch
+    module (net.py:make), which runs in that tenant's process.
+
     On a GPU tenants run side by side only under MPS (nvidia-cuda-mps-control -d), PyTorch programs on SMs of their
     own; without it they take turns by segments.
 

@@ -243,6 +243,8 @@ def timeline(window: float, report: Path | None, device: str | None, as_json: bo
     if as_json:
         click.echo(json.dumps(found))
     elif report is None:
+        if not found["spans"]:
+            click.echo(f"Nothing ran in the last {window:g} s.", err=True)
         for span in found["spans"]:
             click.echo(
                 f"{span['start_ms']:10.2f} - {span['end_ms']:10.2f} ms  {span['tenant']:<16} "
@@ -261,6 +263,8 @@ def _show(found: dict[str, Any], as_json: bool) -> None:
         return
     mode = "chosen by the goals" if found["automatic"] else "fixed"
     click.echo(f"{found['device']}: policy {found['policy']} ({mode}), {found['parts']} {found['unit']}")
+    for name, why in found["set_aside"].items():
+        click.echo(f"  policy {name} failed and is set aside, slack-guarded orders in its place: {why}")
     click.echo(f"{'TENANT':<28}{'WAITING':>8}{'WEIGHT':>9}{'TARGET':>12}{'KEPT':>8}{'RISK':>7}{'ANSWERED':>10}")
     for t in found["tenants"]:
         kept = f"{t['attained']:.1%}" if t["attained"] is not None else "-"

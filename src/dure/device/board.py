@@ -47,6 +47,9 @@ class Shared(Protocol):
     def refused(self) -> dict[str, str]: ...
     def scheduler_us(self) -> float: ...
     def set_policy(self, name: str) -> None: ...
+    def set_aside(self) -> dict[str, str]:
+        """Policies of other packages that failed, and why."""
+        ...
 
 
 class ShareTenant(msgspec.Struct, frozen=True):
@@ -87,6 +90,8 @@ class ShareStatus(msgspec.Struct, frozen=True):
     scheduler_us_per_segment: float
     tenants: tuple[ShareTenant, ...]
     pairs: tuple[SharePair, ...] = ()
+    set_aside: dict[str, str] = {}
+    """Policies of other packages that failed, and why; the default orders in their place."""
 
 
 class Timeline(msgspec.Struct, frozen=True):
@@ -161,6 +166,7 @@ def status(shared: Shared, *, pairs: bool = False) -> ShareStatus:
             if name in models
         ),
         pairs=_pairs(shared) if pairs else (),
+        set_aside=shared.set_aside(),
     )
 
 

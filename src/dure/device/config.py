@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from dure.adapters.torch.code import code_of
+from dure.device.foreign import Foreign
 from dure.files.plain import read_as
 from dure.model.errors import InvalidInput
 from dure.share.choose import DEFAULT, Goals, check
@@ -44,6 +46,10 @@ class TenantConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load: float = 1.0
     limit: float = 0.0
     """The most of the device it may use, also when others idle; 0 means no such limit."""
+    exact: bool = True
+    """PyTorch on a CPU computes with one thread: with another number its answers have other last bits."""
+    code: bool = False
+    """Its model is Python code, `FILE.py:FUNCTION` or `PACKAGE.MODULE:FUNCTION`, which its process runs."""
 
 
 class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,6 +65,8 @@ class DeviceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Memory for all tenants together; 0 means that it is not counted."""
     admission: bool = True
     """Turn away a tenant whose promise cannot be kept beside those before it."""
+    second_row: bool = True
+    """On a CPU, tenants that would wait run on what the others leave."""
 
 
 def app_of(tenant: TenantConfig) -> App:
@@ -71,7 +79,7 @@ def known_policies() -> dict[str, Rank]:
     """The built-in policies and those that installed packages add. A built-in name cannot be replaced."""
     found = dict(POLICIES)
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
-        found.setdefault(point.name, point.load())
+        found.setdefault(point.name, Foreign(point))
     return found
 
 
@@ -125,6 +133,22 @@ def validated(config: DeviceConfig, path: Path | None = None) -> DeviceConfig:
             raise InvalidInput(
                 "`limit` is a part of one", where=f"{where}: tenant {tenant.name}", remedy="Give 0 to 1."
             )
-        if not Path(tenant.model).is_file():
-            raise InvalidInput(f"model '{tenant.model}' is not there", where=f"{where}: tenant {tenant.name}")
+        _check_model(tenant, f"{where}: tenant {tenant.name}")
     return config
+
+
+def _check_model(tenant: TenantConfig, where: str) -> None:
+    code = code_of(tenant.model)
+    if code is not None and not tenant.code:
+        raise InvalidInput(
+            f"model '{tenant.model}' is code, which the tenant's process would run",
+            where=where,
+            remedy="Give `code: true` if you trust it, or a file: `.onnx` or `.pt2`.",
+        )
+    if code is None and tenant.code:
+        raise InvalidInput(
+            f"model '{tenant.model}' names no code", where=where, remedy="Give FILE.py:FUNCTION or MODULE:FUNCTION."
+        )
+    file = Path(tenant.model) if code is None else code.file
+    if file is not None and not file.is_file():
+        raise InvalidInput(f"model '{file}' is not there", where=where)

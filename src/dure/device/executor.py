@@ -22,6 +22,7 @@ from dure.adapters.pieces import Share
 from dure.device.config import DeviceConfig, TenantConfig, known_policies
 from dure.device.ears import Ears
 from dure.device.entry import Entry, Scaling, turned_away
+from dure.device.foreign import failed
 from dure.device.idle import Idle
 from dure.device.lane import START_MS, Lane, Lost
 from dure.device.pace import Pace
@@ -29,8 +30,9 @@ from dure.device.post import Letter, Post
 from dure.device.queues import Queues
 from dure.device.record import Record, Span, SquadRun
 from dure.device.request import Request, Running
+from dure.device.rows import Rows, Scene, may_rank
 from dure.device.stage import Stage
-from dure.device.target import shape_of, work_of
+from dure.device.target import shape_of, widest, work_of
 from dure.device.tuning import Spoken, Tuner
 from dure.model.errors import Conflict, DureError, InvalidInput, Temporary
 from dure.share.interference import App
@@ -80,6 +82,8 @@ class Executor:
         self._idle = Idle(self.record)
         self._lanes = {t.name: self._lane(t) for t in config.tenants}
         self._stage = Stage(self.cores, self._lanes, self._pace, self.now_ms, stops=gpu is None)
+        second_row = config.second_row and gpu is None and mode == "squads" and may_rank()
+        self._rows = Rows(self.cores, self._stage, self._pace, self._stretch) if second_row else None
         self._loading = {t.name: self.now_ms() for t in config.tenants}
         self._orders: deque[Callable[[], None]] = deque()
         self._awaited: dict[str, Future[None]] = {}
@@ -110,6 +114,10 @@ class Executor:
         done: Future[None] = Future()
         self._order(lambda: self._let_go(name, done))
         return done
+
+    def set_aside(self) -> dict[str, str]:
+        """Policies of other packages that failed, and why."""
+        return {name: why for name, rank in self._policies.items() if (why := failed(rank))}
 
     def set_policy(self, name: str) -> None:
         """Use this policy, or `auto`, from the next squad on."""
@@ -239,14 +247,15 @@ class Executor:
 
     def _dispatch(self) -> None:
         began = time.thread_time()
-        sent = 0
-        members = self._members()
-        for member in members:
-            sent += member.segments
+        heads = {n: request for n, request in self._queues.heads().items() if self._may_run(n)}
+        members = self._members(heads) if heads or self._stage.behind else ()
+        behind = self._fillers(heads, members)
         self.overhead_ms += (time.thread_time() - began) * 1000.0
-        self.dispatched += sent
+        self.dispatched += sum(member.segments for member in (*members, *behind))
         for member in members:
             self._send(member, tuple((m.tenant, m.parts / self.cores) for m in members if m is not member))
+        for member in behind:
+            self._send(member, (), behind=True)
         self._stage.hold()
         self._idle.note(self.now_ms(), self._unused())
 
@@ -258,10 +267,7 @@ class Executor:
         )
         return free / self.cores if held_up else 0.0
 
-    def _members(self) -> tuple[Member, ...]:
-        heads = {n: request for n, request in self._queues.heads().items() if self._may_run(n)}
-        if not heads:
-            return ()
+    def _members(self, heads: dict[str, Request]) -> tuple[Member, ...]:
         if self._mode != "squads":
             return self._naive(heads)
         inside = self._queues.inside()
@@ -270,19 +276,37 @@ class Executor:
         chosen = self._pace.first(waits, self._stage.free())
         for name in sorted(chosen & self._stage.paused.keys()):
             self._stage.resume(name)
-        free = self._stage.free()
         chosen -= self._stage.running.keys()
-        if free <= 0 or not chosen:
-            return ()
         waiting = [self._waiting(name, heads[name]) for name in sorted(chosen)]
         policy = self.tuner.policy
-        most_ms = CONTENDED_MS if len(heads) > free else CALM_MS
+        rank = self._policies[policy]
+        if self._rows is not None:
+            self._rows.arrange(Scene(waiting, self._inside, rank, self.now_ms()))
+        free = self._stage.free()
+        if free <= 0 or not chosen:
+            return ()
+        most_ms = CONTENDED_MS if len(heads) + len(self._stage.behind) > free else CALM_MS
         settings = SquadSettings(free, MOST_SEGMENTS, most_ms, self.exclusive)
-        squad = form(waiting, policy, self._policies[policy], self.tuner.book, settings)
+        squad = form(waiting, policy, rank, self.tuner.book, settings)
         self._squads += 1
         members = tuple((m.tenant, m.segments, m.parts) for m in squad.members)
         self.record.add_squad(SquadRun(self._squads, self.now_ms(), policy, members, squad.predicted_ms))
         return squad.members
+
+    def _fillers(self, heads: dict[str, Request], members: tuple[Member, ...]) -> tuple[Member, ...]:
+        """Those who begin in the second row: a short piece of one thread each, as there is seldom more left."""
+        taken = {member.tenant for member in members} | self._stage.paused.keys() | self._stage.running.keys()
+        left = [name for name in heads if name not in taken]
+        if self._rows is None or not left:
+            return ()
+        policy = self.tuner.policy
+        rank = self._policies[policy]
+        chosen = self._rows.fillers([self._waiting(name, heads[name]) for name in left], rank)
+        settings = SquadSettings(1, MOST_SEGMENTS, CONTENDED_MS)
+        return tuple(m for one in chosen for m in form([one], policy, rank, self.tuner.book, settings).members)
+
+    def _inside(self, name: str) -> Waiting:
+        return self._waiting(name, self._queues.head(name))
 
     def _naive(self, heads: dict[str, Request]) -> tuple[Member, ...]:
         if self._mode == "turns" and self._stage.running:
@@ -293,11 +317,13 @@ class Executor:
 
     def _may_run(self, name: str) -> bool:
         loaded = bool(self._lanes[name].segments_ms) and name in self._entry.verdicts
-        return loaded and name not in self._stage.running and self._pace.wait_ms(name, self.now_ms()) <= 0.0
+        at_work = name in self._stage.running or name in self._stage.behind
+        return loaded and not at_work and self._pace.wait_ms(name, self.now_ms()) <= 0.0
 
     def _waiting(self, name: str, request: Request) -> Waiting:
         segments = self.tuner.predicted(name, self._lanes[name].segments_ms)[request.next :]
         config = self._lanes[name].config
+        limits = (self._pace.most_parts(name), widest(config, self.gpu))
         return Waiting(
             tenant=name,
             app=self.tuner.app(name),
@@ -308,11 +334,14 @@ class Executor:
             weight=self.tuner.weights[name],
             need=self.need(name),
             reserved_parts=round(config.reserved * self.cores),
-            most_parts=self._pace.most_parts(name),
+            most_parts=min((most for most in limits if most), default=0),
             bandwidth=config.bandwidth,
         )
 
-    def _send(self, member: Member, fellows: tuple[tuple[str, float], ...]) -> None:
+    def _stretch(self, name: str, parts: int) -> float:
+        return self._entry.stretch(name, parts / self.cores)
+
+    def _send(self, member: Member, fellows: tuple[tuple[str, float], ...], *, behind: bool = False) -> None:
         request = self._queues.head(member.tenant)
         last = request.next + member.segments
         share: Share = member.parts
@@ -324,7 +353,7 @@ class Executor:
         others = ((n, r.member.parts / self.cores) for n, r in self._stage.running.items() if n not in known)
         neighbours = (*fellows, *others)
         run = Running(member, self._squads, self.now_ms(), request.next, neighbours, spot)
-        self._stage.begin(member.tenant, run)
+        self._stage.begin(member.tenant, run, behind=behind)
         message = ("run", request.number, request.inputs, request.next, last, share)
         request.inputs = None
         lost = self._lanes[member.tenant].send(message)
@@ -335,13 +364,15 @@ class Executor:
         if self._lanes[name].retired:
             # What another one said just now has ended it.
             return
-        if name in self._stage.paused:
-            # It had ended before it was stopped.
-            self._stage.resume(name)
         message = self._lanes[name].receive()
         if isinstance(message, Lost):
             self._lose(name, message.why)
-        elif message[0] == "done":
+            return
+        if message[0] == "profile":
+            # Said after a piece, when the next may have begun.
+            return
+        self._stage.heard(name)
+        if message[0] == "done":
             self._done(name, message)
         elif message[0] == "failed":
             self._stage.forget(name)
@@ -351,7 +382,7 @@ class Executor:
             self._refuse_head(name, InvalidInput(message[2], where=f"tenant {name}"))
         elif message[0] == "broken":
             self._broken(name, message[1])
-        else:
+        elif message[0] == "ready":
             self._loading.pop(name, None)
             self._measured(name, Scaling(message[2], sum(message[1]), self.cores))
 
@@ -382,11 +413,12 @@ class Executor:
         used_ms = max(ran_ms, spent_ms - waited_ms - run.paused_ms)
         request = self._queues.head(name)
         share = run.member.parts / self.cores
-        self.record.add_span(
-            Span(name, request.number, run.first, last, run.start_ms, now, share, run.squad, used_ms)
-        )
+        # What it had of the device behind others is drawn as if it had had it in the end.
+        start_ms = max(run.start_ms, now - used_ms) if run.behind_ms else run.start_ms
+        self.record.add_span(Span(name, request.number, run.first, last, start_ms, now, share, run.squad, used_ms))
         alone = sum(self._lanes[name].segments_ms[run.first : last])
-        self.tuner.learn(name, run.neighbours, share, alone * self._entry.stretch(name, share), used_ms)
+        if not run.behind_ms:
+            self.tuner.learn(name, run.neighbours, share, alone * self._entry.stretch(name, share), used_ms)
         self._pace.spend(name, now, run.member.parts, now - run.since_ms, used_ms)
         request.next = last
         if outputs is None:

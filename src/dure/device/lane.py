@@ -24,6 +24,10 @@ START_MS = 300_000.0
 """Loading a model may take this long: PyTorch alone takes a minute on a machine with ten times its load."""
 
 
+BEHIND = 19
+"""Niceness in the second row: others on the same processor get about seventy times as much of it."""
+
+
 class Lost(msgspec.Struct, frozen=True):
     """The process is gone; whatever it ran has failed."""
 
@@ -43,6 +47,8 @@ class Lane:
         self._work = work
         self._ears = ears
         self._processors = processors
+        self._usual = 0
+        self._behind = False
         self._spawn = multiprocessing.get_context("spawn")
         self._start()
 
@@ -64,8 +70,10 @@ class Lane:
         except (EOFError, OSError):
             self._process.join(1.0)
             return Lost(f"tenant process ended with code {self._process.exitcode}")
-        if message[0] == "ready":
+        if message[0] in ("ready", "profile"):
             self.segments_ms = list(message[1])
+        if message[0] == "ready":
+            self._usual = os.getpriority(os.PRIO_PROCESS, self.process_id)
         return message
 
     def pause(self) -> None:
@@ -74,6 +82,15 @@ class Lane:
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
+
+    def stand_behind(self, behind: bool) -> None:
+        """In the second row its threads run on what the others leave; in the first as usual."""
+        if behind == self._behind:
+            return
+        self._behind = behind
+        # One that is gone is heard of by its pipe.
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PGRP, self.process_id, BEHIND if behind else self._usual)
 
     def restart(self) -> None:
         """End the process, however it is, and load the model again in a new one."""
@@ -113,9 +130,12 @@ class Lane:
         theirs.close()
         self._ears.follow(self.config.name, self._pipe)
         self.starts += 1
+        self._behind = False
 
 
 def _serve(pipe: Connection, work: Work, processors: frozenset[int]) -> None:
     """The main function of the process, on the device's own processors if it has any."""
+    # Priorities are given to all threads of a process at once only by its group.
+    os.setpgid(0, 0)
     stay_on(processors)
     serve(pipe, work)

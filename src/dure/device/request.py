@@ -29,8 +29,8 @@ class Request:
 
 
 class Running:
-    """What a busy lane is doing. `since_ms` is when it was last let run or stopped, `paused_ms` all of its stops;
-    `spot` where it runs, on a GPU."""
+    """What a busy lane is doing. `since_ms` is when it last began, stopped or changed its row; `paused_ms` is all of
+    its stops, `behind_ms` all of its time in the second row; `spot` where it runs, on a GPU."""
 
     def __init__(
         self,
@@ -49,7 +49,8 @@ class Running:
         self.spot = spot
         self.since_ms = start_ms
         self.paused_ms = 0.0
+        self.behind_ms = 0.0
 
     def ran_ms(self, now_ms: float) -> float:
-        """How long it has run in all; only while it runs."""
-        return now_ms - self.start_ms - self.paused_ms
+        """How long it has run in all with threads of its own; only while it does."""
+        return now_ms - self.start_ms - self.paused_ms - self.behind_ms

@@ -1,4 +1,5 @@
-"""Who runs on a device now and who was stopped in mid-piece for another. State of the executor's thread.
+"""Who runs on a device now, who was stopped in mid-piece for another, and who runs behind the others in the second
+row, on what they leave. State of the executor's thread.
 
 Whom to stop is decided before a squad is formed, but the processor is taken away only when the others' work is on its
 way (`hold`): until then it would idle. On a GPU nobody is stopped: kernels that were sent run to their end.
@@ -24,6 +25,7 @@ class Stage:
     ) -> None:
         self.running: dict[str, Running] = {}
         self.paused: dict[str, Running] = {}
+        self.behind: dict[str, Running] = {}
         self.stopped = 0
         self._yielding: set[str] = set()
         self._cores = cores
@@ -50,9 +52,29 @@ class Stage:
         found = fit(held, member.parts, self._cores)
         return Spot(found.start, len(found), member.rank)
 
-    def begin(self, name: str, run: Running) -> None:
+    def begin(self, name: str, run: Running, *, behind: bool = False) -> None:
         self._pace.begin(name)
-        self.running[name] = run
+        (self.behind if behind else self.running)[name] = run
+        self._lanes[name].stand_behind(behind)
+
+    def step_back(self, name: str) -> None:
+        """Its threads are somebody else's now; it runs on behind them."""
+        run = self.behind[name] = self.running.pop(name)
+        run.since_ms = self._now_ms()
+        self._lanes[name].stand_behind(True)
+        self.stopped += 1
+
+    def step_up(self, name: str) -> None:
+        self._ended_behind(name)
+        self._lanes[name].stand_behind(False)
+
+    def heard(self, name: str) -> None:
+        """It has something to say, so its piece has ended, wherever it was."""
+        if name in self.paused:
+            # It had ended before it was stopped.
+            self.resume(name)
+        if name in self.behind:
+            self._ended_behind(name)
 
     def hold(self) -> None:
         """Stop the processes of those who yield."""
@@ -74,8 +96,7 @@ class Stage:
 
     def forget(self, name: str) -> None:
         """Its process failed what it ran, or ends; a stopped one that goes on must be able to hear of it."""
-        if name in self.paused:
-            self.resume(name)
+        self.heard(name)
         self.running.pop(name, None)
 
     def _yield(self, name: str) -> None:
@@ -83,4 +104,10 @@ class Stage:
         self._yielding.add(name)
         now = self._now_ms()
         self._pace.pause(name, run.member.parts, now - run.since_ms)
+        run.since_ms = now
+
+    def _ended_behind(self, name: str) -> None:
+        run = self.running[name] = self.behind.pop(name)
+        now = self._now_ms()
+        run.behind_ms += now - run.since_ms
         run.since_ms = now

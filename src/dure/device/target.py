@@ -19,6 +19,7 @@ import msgspec
 from dure.adapters.nvidia.cuda import ABOUT, Gpu, look, open_driver
 from dure.adapters.nvidia.mps import is_on
 from dure.adapters.onnx.worker import Work
+from dure.adapters.torch.code import by_torch
 from dure.device.config import AUTO, CPU, DeviceConfig, TenantConfig, gpu_index
 from dure.model.errors import DureError, NotFound, Permanent
 
@@ -66,7 +67,7 @@ def chosen(config: DeviceConfig, fetch: Fetch = fetch_gpu) -> Chosen:
 
 def divided(config: DeviceConfig, gpu: Gpu) -> Gpu:
     """The GPU with its groups only where every tenant can keep to them and others run meanwhile."""
-    if gpu.mps and all(_by_torch(tenant) for tenant in config.tenants):
+    if gpu.mps and all(by_torch(tenant.model) for tenant in config.tenants):
         return gpu
     return msgspec.structs.replace(gpu, groups=0, group_sms=0)
 
@@ -95,15 +96,18 @@ def work_of(tenant: TenantConfig, parts: int, gpu: Gpu | None) -> Work:
         rank=standing,
         most=tenant.limit if fixed else None,
         batch=tenant.batch,
+        exact=tenant.exact,
+        code=tenant.code,
     )
 
 
-def _by_torch(tenant: TenantConfig) -> bool:
-    return tenant.model.endswith(".pt2")
+def widest(tenant: TenantConfig, gpu: Gpu | None) -> int:
+    """The most parts that its work can use, where that is known beforehand; 0 where it is not."""
+    return 1 if gpu is None and tenant.exact and by_torch(tenant.model) else 0
 
 
 def _check_backend(tenant: TenantConfig) -> None:
-    if _by_torch(tenant):
+    if by_torch(tenant.model):
         if find_spec("torch") is None:
             raise NotFound("PyTorch is not installed", remedy="Install the extra: pip install 'dure[torch]'.")
         return

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dure.device.config import DeviceConfig, known_policies
+from dure.device.foreign import failed
 from dure.device.record import Bubble, Record, Span, SquadRun
 from dure.device.tuning import Spoken, Tuner
 from dure.share.interference import phi
@@ -108,6 +109,10 @@ class VirtualDevice:
     def scheduler_us(self) -> float:
         """Virtual kernels cost no scheduler time that would mean anything."""
         return 0.0
+
+    def set_aside(self) -> dict[str, str]:
+        """Policies of other packages that failed, and why."""
+        return {name: why for name, rank in self._policies.items() if (why := failed(rank))}
 
     def set_policy(self, name: str) -> None:
         """Use this policy, or `auto`, from the next squad on."""

@@ -83,10 +83,10 @@ def form(
         return Squad((), policy, 0.0)
     if len(waiting) == 1:
         return _alone(waiting[0], policy, s)
-    ordered = _ordered(waiting, rank)
+    in_order = ordered(waiting, rank)
     gain = side_by_side if s.exclusive else stacked
-    names = companions([Candidate(w.tenant, w.app, _can_fill(w, s.parts)) for w in ordered], book, gain)
-    chosen = _fitting([w for w in ordered if w.tenant in names or w.reserved_parts > 0], s.parts)
+    names = companions([Candidate(w.tenant, w.app, _can_fill(w, s.parts)) for w in in_order], book, gain)
+    chosen = _fitting([w for w in in_order if w.tenant in names or w.reserved_parts > 0], s.parts)
     counts = _counts(chosen, s)
     chosen = [w for w in chosen if counts[w.tenant] > 0]
     stacks = [sum(w.segments_ms[: counts[w.tenant]]) for w in chosen]
@@ -146,8 +146,11 @@ def _capped(waiting: Waiting, parts: int) -> int:
     return min(parts, waiting.most_parts) if waiting.most_parts else parts
 
 
-def _ordered(waiting: Sequence[Waiting], rank: Rank) -> list[Waiting]:
+def ordered(waiting: Sequence[Waiting], rank: Rank) -> list[Waiting]:
+    """By the policy, the first one first."""
     size = len(waiting)
+    if size == 1:
+        return [waiting[0]]
     places = np.zeros(size, np.int64)
     rank(
         np.ones(size, np.bool_),

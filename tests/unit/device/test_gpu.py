@@ -94,10 +94,13 @@ def test_time_on_a_gpu_is_the_devices_and_a_lost_context_ends_the_process(models
     driver = FakeCuda()
     streams = CudaStreams(driver, look(driver, 0))
 
-    def answers(kind: str) -> Any:
-        return SimpleNamespace(names=["x"], answer=lambda message: (kind, 1, "illegal address", 4.5, None))
+    lap = Lap()
+    lap.ms, lap.waited_ms, lap.ran_ms = 4.5, 1.0, 2.0
 
-    assert reply(answers("done"), streams, ("run", 1, {"x": 0}, 0, 1, 1))[-2:] == (0.0, 4.5)
+    def answers(kind: str) -> Any:
+        return SimpleNamespace(names=["x"], answer=lambda message: (kind, 1, "illegal address", lap, None))
+
+    assert reply(answers("done"), streams, ("run", 1, {"x": 0}, 0, 1, 1))[-4:] == (4.5, None, 0.0, 4.5)
     assert reply(answers("failed"), streams, ("run", 1, None, 0, 1, 1))[0] == "failed"
     driver.broken = True
     with pytest.raises(SystemExit, match="lost: illegal address"):
@@ -290,6 +293,9 @@ class ThreadLane:
     def pause(self) -> None:
         raise AssertionError("nobody can be stopped on a GPU")
 
+    def stand_behind(self, behind: bool) -> None:
+        assert not behind, "there is one row on a GPU"
+
     def stop(self) -> None:
         self._ears.forget(self._mine)
         self._mine.close()
@@ -314,8 +320,8 @@ def run_on(
     executor = Executor(DeviceConfig(tenants, admission=False), gpu=gpu)
     begin = executor._stage.begin
 
-    def noted(name: str, run: Any) -> None:
-        begin(name, run)
+    def noted(name: str, run: Any, *, behind: bool) -> None:
+        begin(name, run, behind=behind)
         check(executor)
 
     monkeypatch.setattr(executor._stage, "begin", noted)

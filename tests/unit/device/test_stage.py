@@ -24,6 +24,9 @@ class Process:
     def resume(self) -> None:
         self.got.append("go on")
 
+    def stand_behind(self, behind: bool) -> None:
+        assert not behind
+
 
 def stage_with_a_backlog() -> tuple[Stage, Process, list[float]]:
     pace, clock = Pace(1), [0.0]

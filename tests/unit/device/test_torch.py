@@ -16,6 +16,7 @@ from dure.adapters.nvidia.streams import CudaStreams
 from dure.adapters.onnx.models import sample_input, write_model
 from dure.adapters.onnx.worker import Work, loaded
 from dure.adapters.pieces import Spot
+from dure.adapters.torch.code import Code, made
 from dure.device.config import DeviceConfig, TenantConfig, validated
 from dure.device.executor import Executor
 from dure.model.errors import InvalidInput, Permanent
@@ -26,8 +27,10 @@ PATIENCE_S = 300.0
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'dure[torch]'")
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+NET = """
+import torch
+
+def make():
     torch.manual_seed(3)
     net = torch.nn.Sequential(
         torch.nn.Conv2d(3, 8, 3, padding=1),
@@ -38,13 +41,35 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         torch.nn.GELU(),
         torch.nn.Linear(32, 5),
     ).eval()
+    return net, {"input": torch.zeros(1, 3, 16, 16)}
+"""
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The net as code that a dispatch hook cuts."""
+    path = tmp_path_factory.mktemp("code") / "net.py"
+    path.write_text(NET)
+    return f"{path}:make"
+
+
+@pytest.fixture(scope="module")
+def program(code: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same net as an exported program."""
+    net, example = made(Code(*code.rsplit(":", 1)))[:2]
     path = tmp_path_factory.mktemp("torch") / "net.pt2"
-    torch.export.save(torch.export.export(net, (torch.zeros(1, 3, 16, 16),)), str(path))
+    torch.export.save(torch.export.export(net, (example["input"],)), str(path))
     return path
 
 
-def runner_of(path: Path, pieces: int) -> Any:
-    return loaded(Work(str(path), pieces))[0]
+@pytest.fixture(params=["exported", "eager"])
+def model(request: pytest.FixtureRequest, program: Path, code: str) -> str:
+    """Both ways in keep the same contract."""
+    return str(program) if request.param == "exported" else code
+
+
+def runner_of(model: Path | str, pieces: int, *, exact: bool = True) -> Any:
+    return loaded(Work(str(model), pieces, exact=exact, code=".py" in str(model)))[0]
 
 
 def given(runner: Any, seed: int) -> dict[str, Any]:
@@ -63,20 +88,26 @@ def whole_program(path: Path, inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("pieces", [1, 3, 100])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_pieces_in_order_equal_the_whole_program_bit_by_bit(program: Path, pieces: int, threads: int) -> None:
-    runner = runner_of(program, pieces)
+@pytest.mark.parametrize(("threads", "exact"), [(1, True), (2, True), (2, False)])
+def test_pieces_in_order_equal_the_whole_program_bit_by_bit(
+    model: str, program: Path, pieces: int, threads: int, exact: bool
+) -> None:
+    """Exact ones compute with one thread, whatever they are given."""
+    runner = runner_of(model, pieces, exact=exact)
     inputs = given(runner, pieces)
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1 if exact else threads)
     expected = whole_program(program, inputs)["output"].tobytes()
     for at in range(len(runner.segments)):
         answer = runner.answer(("run", 7, inputs if at == 0 else None, at, at + 1, threads))
-        assert answer[0] == "done"
+        assert answer[:3] == ("done", 7, at + 1)
+        if answer[4] is not None:
+            break
+    assert at + 1 >= min(pieces, 7)
     assert answer[4]["output"].tobytes() == expected
 
 
-def test_a_request_that_makes_no_sense_is_an_answer(program: Path) -> None:
-    runner = runner_of(program, 2)
+def test_a_request_that_makes_no_sense_is_an_answer(model: str) -> None:
+    runner = runner_of(model, 2)
     wrong = {name: np.zeros((1, 2), np.float32) for name in runner.names}
     kind, _, why = runner.answer(("run", 1, wrong, 0, 2, 1))
     assert kind == "refused"
@@ -173,26 +204,28 @@ def test_values_are_dropped_after_their_last_use(program: Path) -> None:
     assert 0 < most < len(runner.segments) - 1
 
 
-def test_programs_share_a_daemon_with_models_and_memory_is_theirs_alone(program: Path, tmp_path: Path) -> None:
+def test_programs_share_a_daemon_with_models_and_memory_is_theirs_alone(
+    model: str, program: Path, tmp_path: Path
+) -> None:
     """A limit counts from what PyTorch maps by itself, which is more than most models need."""
-    model = write_model("recommender", tmp_path / "recommender.onnx", seed=3)
-    tenants = tuple(
-        TenantConfig(name, str(path), promise=Promise(latency_ms=60_000.0), memory_mib=256, timeout_ms=60_000.0)
-        for name, path in (("program", program), ("model", model))
+    other = write_model("recommender", tmp_path / "recommender.onnx", seed=3)
+    promise = Promise(latency_ms=60_000.0)
+    tenants = (
+        TenantConfig("torch", model, promise=promise, memory_mib=256, timeout_ms=60_000.0, code=".py" in model),
+        TenantConfig("onnx", str(other), promise=promise, memory_mib=256, timeout_ms=60_000.0),
     )
     executor = Executor(validated(DeviceConfig(tenants, cores=2)))
     try:
-        inputs = given(runner_of(program, 1), 1)
-        asked = [executor.submit("program", inputs) for _ in range(5)]
-        other = sample_input(onnx.load(str(model)))
-        assert executor.submit("model", other).result(PATIENCE_S)
+        inputs = given(runner_of(model, 1), 1)
+        asked = [executor.submit("torch", inputs) for _ in range(5)]
+        assert executor.submit("onnx", sample_input(onnx.load(str(other)))).result(PATIENCE_S)
         torch.set_num_threads(1)
         expected = whole_program(program, inputs)["output"]
         for future in asked:
             np.testing.assert_array_equal(future.result(PATIENCE_S)["output"], expected)
         wrong = {name: value[:, :2] for name, value in inputs.items()}
         with pytest.raises(InvalidInput, match="it takes float32"):
-            executor.submit("program", wrong).result(PATIENCE_S)
-        assert executor.starts("program") == 1
+            executor.submit("torch", wrong).result(PATIENCE_S)
+        assert executor.starts("torch") == 1
     finally:
         executor.close()

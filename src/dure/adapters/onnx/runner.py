@@ -75,13 +75,16 @@ class Runner:
                 for index in range(first, last):
                     self._step(tensors, index, share)
             if last < len(self.segments):
-                return ("done", request, last, lap.ms, None)
+                return ("done", request, last, lap, None)
             outputs = {name: self._place.fetch(tensors[name]) for name in self._results}
             del self._open[request]
-            return ("done", request, last, lap.ms, outputs)
+            return ("done", request, last, lap, outputs)
         except Exception as error:
             self._open.pop(request, None)
             return ("failed", request, f"{type(error).__name__}: {error}")
+
+    def revised(self) -> None:
+        """A graph has the same operators in every request."""
 
     def run_one(self, tensors: dict[str, Any], index: int, share: Share) -> float:
         """One segment by itself. Answers its time in ms."""

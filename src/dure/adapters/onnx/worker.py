@@ -13,7 +13,6 @@ import os
 import resource
 import signal
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -27,8 +26,10 @@ from dure.adapters.nvidia.mps import client_environment
 from dure.adapters.nvidia.streams import CudaStreams, Streams
 from dure.adapters.onnx.cut import Segment
 from dure.adapters.onnx.runner import OnCpu, Place, Runner
+from dure.adapters.pieces import Backend
+from dure.adapters.torch.code import by_torch, code_of, made
+from dure.model.errors import Permanent
 
-_SCHEDULED = Path("/proc/thread-self/schedstat")
 _MAPPED = Path("/proc/self/statm")
 _PR_SET_PDEATHSIG = 1
 RUNTIME_MIB = 2048
@@ -48,11 +49,16 @@ class Work(msgspec.Struct, frozen=True):
     most: float | None = None
     """The most of the SMs it may use, where that is said once and for all; None where green contexts say it."""
     batch: bool = False
+    exact: bool = True
+    """The same bits whatever its share."""
+    code: bool = False
+    """`path` may name code, which is then run here."""
 
 
 def serve(pipe: Connection, work: Work) -> None:
     """Load the model, say ("ready", times, time with one part), then answer every ("run", request, inputs, first,
-    last, share); what is done is told with the time that other programs took meanwhile and what was used at least."""
+    last, share); what is done is told with the time that other programs took meanwhile and what was used at least. A
+    profile that has changed since is said again."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_with_parent()
     try:
@@ -69,22 +75,23 @@ def serve(pipe: Connection, work: Work) -> None:
         except (EOFError, OSError):
             return
         pipe.send(reply(runner, streams, message))
+        if (again := runner.revised()) is not None:
+            pipe.send(("profile", again))
 
 
-def reply(runner: Any, streams: Streams | None, message: tuple[Any, ...]) -> tuple[Any, ...]:
+def reply(runner: Backend, streams: Streams | None, message: tuple[Any, ...]) -> tuple[Any, ...]:
     """The answer to one message. Ends the process where a fault has taken its context on the GPU: the daemon hears of
     it by the pipe and starts another one."""
-    before_ms, ran_s = _kept_waiting_ms(), time.thread_time()
     wrong = misnamed(runner.names, message[2])
     answer: tuple[Any, ...] = ("refused", message[1], wrong) if wrong else runner.answer(message)
     if answer[0] == "failed" and streams is not None and not streams.sound():
         sys.exit(f"the context on the GPU is lost: {answer[2]}")
     if answer[0] != "done":
         return answer
-    if streams is not None:
-        # The device's own time; what the host did meanwhile is no part of it.
-        return (*answer, 0.0, answer[3])
-    return (*answer, _kept_waiting_ms() - before_ms, (time.thread_time() - ran_s) * 1000.0)
+    _, request, last, lap, outputs = answer
+    # On a GPU it is the device's own time; what the host did meanwhile is no part of it.
+    own = (0.0, lap.ms) if streams is not None else (lap.waited_ms, lap.ran_ms)
+    return ("done", request, last, lap.ms, outputs, *own)
 
 
 def misnamed(wanted: Sequence[str], inputs: Mapping[str, Any] | None) -> str | None:
@@ -99,13 +106,13 @@ def misnamed(wanted: Sequence[str], inputs: Mapping[str, Any] | None) -> str | N
     return f"inputs do not fit the model: {'; '.join(found)}; it takes {', '.join(wanted)}"
 
 
-def loaded(work: Work) -> tuple[Any, Streams | None]:
-    """The backend that reads this file, PyTorch for an exported program (`.pt2`), else ONNX Runtime; and on a GPU
-    the streams it runs on."""
+def loaded(work: Work) -> tuple[Backend, Streams | None]:
+    """The backend for this model: PyTorch for an exported program (`.pt2`) or for code that makes a module, else ONNX
+    Runtime; and on a GPU the streams it runs on."""
     path = Path(work.path)
     streams = CudaStreams(open_driver(), work.gpu) if work.gpu is not None else None
-    if path.suffix == ".pt2":
-        return _torch_runner(path, work, streams), streams
+    if by_torch(work.path):
+        return _torch_runner(work, streams), streams
     return Runner(path, work.pieces, lambda segments: _place(segments, work, streams)), streams
 
 
@@ -117,14 +124,21 @@ def _place(segments: Sequence[Segment], work: Work, streams: Streams | None) -> 
     return OnCuda(segments, streams, rank=work.rank, memory_mib=work.memory_mib)
 
 
-def _torch_runner(path: Path, work: Work, streams: Streams | None) -> Any:
+def _torch_runner(work: Work, streams: Streams | None) -> Backend:
+    from dure.adapters.torch.hook import HookRunner
     from dure.adapters.torch.runner import OnCpu, TorchRunner
 
-    if streams is None:
-        return TorchRunner(path, work.pieces, OnCpu())
-    from dure.adapters.torch.gpu import OnCuda
+    place: Any = OnCpu(exact=work.exact)
+    if streams is not None:
+        from dure.adapters.torch.gpu import OnCuda
 
-    return TorchRunner(path, work.pieces, OnCuda(streams, memory_mib=work.memory_mib))
+        place = OnCuda(streams, memory_mib=work.memory_mib)
+    code = code_of(work.path)
+    if code is not None and not work.code:
+        raise Permanent(f"model '{work.path}' is code, and this tenant is not to run any")
+    if code is not None:
+        return HookRunner(made(code), work.pieces, work.parts, place)
+    return TorchRunner(Path(work.path), work.pieces, place)
 
 
 def _prepare(work: Work) -> None:
@@ -144,19 +158,11 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _kept_waiting_ms() -> float:
-    """How long this thread could have run while its processor ran something else, ever; 0 where nobody counts it."""
-    try:
-        return int(_SCHEDULED.read_text().split()[1]) / 1e6
-    except (OSError, ValueError, IndexError):
-        return 0.0
-
-
 def _limit(work: Work) -> None:
     """Beyond what the runtime has mapped by itself, which is gigabytes where PyTorch brings CUDA's libraries."""
     if work.memory_mib <= 0:
         return
-    if Path(work.path).suffix == ".pt2":
+    if by_torch(work.path):
         import_module("dure.adapters.torch.runner")
     mapped = int(_MAPPED.read_text().split()[0]) * resource.getpagesize()
     size = mapped + (RUNTIME_MIB + work.memory_mib) * 1024 * 1024

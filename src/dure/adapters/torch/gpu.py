@@ -50,6 +50,16 @@ class OnCuda:
         with self._streams.lap(spot) as lap, self._cuda.stream(stream):
             yield lap
 
+    def settle(self, module: Any) -> Any:
+        return module.to(self._device)
+
+    def enter_thread(self) -> None:
+        # The driver's current context belongs to a thread.
+        self._cuda.set_device(self._index)
+
+    def wait(self) -> None:
+        self._cuda.synchronize(self._index)
+
     @property
     def _device(self) -> str:
         return f"cuda:{self._index}"

@@ -32,8 +32,26 @@ class Place(Protocol):
         """Operators inside run with this share; the time until they are done."""
         ...
 
+    def settle(self, module: Any) -> Any:
+        """A module with its weights where they are needed."""
+        ...
+
+    def enter_thread(self) -> None:
+        """This thread will run operators."""
+        ...
+
+    def wait(self) -> None:
+        """Until all operators so far are done."""
+        ...
+
 
 class OnCpu:
+    """`exact`: one thread whatever the share. Sums and products of matrices come out in other last bits with another
+    number of threads, and a share depends on who else is there."""
+
+    def __init__(self, *, exact: bool = True) -> None:
+        self._exact = exact
+
     def load(self, program: Any) -> Any:
         return program
 
@@ -41,8 +59,17 @@ class OnCpu:
         return torch.from_numpy(np.array(array))
 
     def lap(self, share: Share) -> AbstractContextManager[Lap]:
-        torch.set_num_threads(threads_of(share))
+        torch.set_num_threads(1 if self._exact else threads_of(share))
         return HostLap()
+
+    def settle(self, module: Any) -> Any:
+        return module
+
+    def enter_thread(self) -> None:
+        """Any thread will do."""
+
+    def wait(self) -> None:
+        """They were done when their calls came back."""
 
 
 class TorchRunner:
@@ -75,7 +102,7 @@ class TorchRunner:
         times = []
         for _ in range(3):
             under_way = self._begin(given)
-            times.append([self._run(under_way, (segment,), share) for segment in self.segments])
+            times.append([self._run(under_way, (segment,), share).ms for segment in self.segments])
         return [min(column) for column in zip(*times, strict=True)]
 
     def answer(self, message: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -87,14 +114,17 @@ class TorchRunner:
                     return ("refused", request, wrong)
                 self._open[request] = self._begin(inputs)
             under_way = self._open[request]
-            spent = self._run(under_way, self.segments[first:last], share)
+            lap = self._run(under_way, self.segments[first:last], share)
             if last < len(self.segments):
-                return ("done", request, last, spent, None)
+                return ("done", request, last, lap, None)
             del self._open[request]
-            return ("done", request, last, spent, self._outputs(under_way))
+            return ("done", request, last, lap, self._outputs(under_way))
         except Exception as error:
             self._open.pop(request, None)
             return ("failed", request, f"{type(error).__name__}: {error}")
+
+    def revised(self) -> None:
+        """A program has the same operators in every request."""
 
     def _begin(self, inputs: dict[str, Any]) -> fx.Interpreter:
         under_way = fx.Interpreter(self._program, garbage_collect_values=False)
@@ -102,13 +132,13 @@ class TorchRunner:
             under_way.env[node] = self._place.put(inputs[node.target])
         return under_way
 
-    def _run(self, under_way: fx.Interpreter, segments: tuple[tuple[Any, ...], ...], share: Share) -> float:
+    def _run(self, under_way: fx.Interpreter, segments: tuple[tuple[Any, ...], ...], share: Share) -> Lap:
         with torch.no_grad(), self._place.lap(share) as lap:
             for node in (node for segment in segments for node in segment):
                 under_way.env[node] = under_way.run_node(node)
                 for spent in self._spent.get(node, ()):
                     del under_way.env[spent]
-        return lap.ms
+        return lap
 
     def _outputs(self, under_way: fx.Interpreter) -> dict[str, Any]:
         values = under_way.map_nodes_to_values(self._result.args[0], self._result)
