@@ -100,8 +100,8 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
         return [0] * len(weights)
     parts = [total * weight // whole for weight in weights]
     if rest := total - sum(parts):
-        order = sorted(range(len(weights)), key=lambda index: (-(total * weights[index] % whole), index))
-        for index in order[:rest]:
+        left = [total * weight % whole for weight in weights]
+        for index in sorted(range(len(weights)), key=left.__getitem__, reverse=True)[:rest]:
             parts[index] += 1
     return parts
 
@@ -116,8 +116,10 @@ def _held(record: WorkloadRecord, seen: Observed, cluster: str) -> Iterable[tupl
     home = _home(status.placement, seen, cluster)
     if home is not None and status.leaving_s is None:
         ready = min(seen.ready, seen.bound)
-        yield home.pool, line(Account.USED, ready)
-        yield home.pool, line(Account.STARTING, seen.bound - ready)
+        if ready:
+            yield home.pool, line(Account.USED, ready)
+        if ready < seen.bound:
+            yield home.pool, line(Account.STARTING, seen.bound - ready)
     elif home is not None:
         yield home.pool, line(Account.LEAVING, seen.bound)
     elif (coming := _home(status.incoming, seen, cluster)) is not None:
