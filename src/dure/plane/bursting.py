@@ -36,7 +36,7 @@ from dure.plane.adapting import Learned
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
 from dure.plane.observe import Observer
-from dure.plane.steering import STEERED_SETTING, Steering, news, seen_of, written
+from dure.plane.steering import STEERED_SETTING, Steering, news, pool_of, seen_of, written
 from dure.ports import StorePort
 from dure.scale.bursts import Bursts, bursts_of
 from dure.share.feedback import Said, target_ms
@@ -118,6 +118,8 @@ class Bursting:
         seen, self._watched = self._watched, {}
         found, events = [], []
         for draft in drafts:
+            if draft.before.spec.type is not WorkloadType.SERVING:
+                continue
             home = draft.status.placement
             if home is None or not _may_scale(draft):
                 continue
@@ -211,7 +213,7 @@ class _Watch:
         assert home is not None
         queued = self._look(status, now_s)
         sampled = _counted(draft) and self._sample(draft, now_s, sight.slowness)
-        pool = _pool(reports, home)
+        pool = pool_of(reports, home)
         if self._carries is None or (sampled and self.steering.engine.steers):
             self._carries = self._carried(spec, home)
         carries = self._carries / (sight.slowness * sight.strictness) if self._carries else None
@@ -303,8 +305,7 @@ class _Watch:
         if took_s < self.bursts.sample_s:
             return False
         since = (requests - self._answered, took_s * status.ready) if self._queue else (0, 0.0)
-        begin_s = now_s - self.bursts.window_s
-        self._queue = [one for one in self._queue if one.at_s >= begin_s]
+        _forget(self._queue, now_s - self.bursts.window_s)
         self._queue.append(QueueSample(now_s, status.waiting, *since))
         self._answered = requests
         return True
@@ -326,8 +327,8 @@ class _Watch:
         # Of a handful, one that was late says little: what is missing to enough counts as in time.
         late = (asked - (good - self._counted[1])) / max(asked, least)
         self._book.feed(now_s, asked / took_s, late, status.ready, slowness)
-        begin_s = now_s - self.bursts.window_s
-        self._samples = [one for one in self._samples if one.at_s >= begin_s] + [LatencySample(now_s, late)]
+        _forget(self._samples, now_s - self.bursts.window_s)
+        self._samples.append(LatencySample(now_s, late))
         self._at_s, self._counted = now_s, (requests, good)
         return True
 
@@ -350,6 +351,12 @@ class _Watch:
         if granted:
             return f"{ahead:.1%} of requests will be late in {horizon_s:.0f} s, {LATE:.0%} may be"
         return f"{max(0.0, level):.1%} of requests are late, calm for {self._calm_s:.0f} s"
+
+
+def _forget(points: list[LatencySample] | list[QueueSample], before_s: Instant) -> None:
+    """What was seen before that; points come in order of time."""
+    while points and points[0].at_s < before_s:
+        del points[0]
 
 
 def _why_queue(queue: Backlog, spec: Workload) -> str:
@@ -375,9 +382,9 @@ def _risk(bursts: Bursts) -> RiskSettings:
 
 
 def _may_scale(draft: Draft) -> bool:
-    """A serving that runs and may have more replicas."""
+    """Whether a serving runs and may have more replicas."""
     spec, status = draft.before.spec, draft.status
-    if spec.type is not WorkloadType.SERVING or status.phase is not Phase.RUNNING or status.leaving_s is not None:
+    if status.phase is not Phase.RUNNING or status.leaving_s is not None:
         return False
     # While it moves, its next home gets as many as it has now; whether that is enough is asked there.
     return status.incoming is None and spec.replicas.max > spec.size
@@ -387,11 +394,6 @@ def _counted(draft: Draft) -> bool:
     """Whether it has a latency target, and somebody counts its requests and those in time."""
     spec, status = draft.before.spec, draft.status
     return spec.slo.latency_p95_ms is not None and status.requests is not None and status.requests_good is not None
-
-
-def _pool(reports: Sequence[Report], home: Placement) -> VNodePool | None:
-    here = (pool for report in reports if report.cluster == home.cluster for pool in report.pools)
-    return next((pool for pool in here if pool.name == home.pool), None)
 
 
 def _most(pool: VNodePool, spec: Workload, home: Placement, there: Observed | None) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from dure.model.cluster import VNodePool
 from dure.model.decision import ScaleReplicas
 from dure.model.event import Event, Level
 from dure.model.pulse import Pulse
@@ -95,7 +96,17 @@ def seen_of(reports: Sequence[Report], home: Placement, uid: str) -> Observed | 
     """What was last seen of a serving in the home that it has."""
     for report in reports:
         if report.cluster == home.cluster:
-            return next((one for one in report.observed if one.uid == uid), None)
+            for one in report.observed:
+                if one.uid == uid:
+                    return one
+    return None
+
+
+def pool_of(reports: Sequence[Report], home: Placement) -> VNodePool | None:
+    """The pool of that home as it was last reported."""
+    for report in reports:
+        if report.cluster == home.cluster:
+            return next((pool for pool in report.pools if pool.name == home.pool), None)
     return None
 
 

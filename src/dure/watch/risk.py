@@ -71,7 +71,7 @@ _SEASONS = 3
 
 
 class RiskBook:
-    """What is known of one serving. Mutable, but a pure function of what was fed to it."""
+    """What is known of one serving. Mutable, but a pure function of what was fed to it, in order of time."""
 
     def __init__(self, settings: RiskSettings = RiskSettings()) -> None:  # noqa: B008  # frozen, so it may be shared
         self._s = settings
@@ -86,12 +86,14 @@ class RiskBook:
 
     def feed(self, at_s: Instant, rate_per_s: float, late: float, ready: int, slowness: float = 1.0) -> None:
         """What was counted up to `at_s`: requests per second, the part that was late, replicas that answered."""
-        self._recent = [one for one in self._recent if one[0] > at_s - self._s.trend_s] + [(at_s, rate_per_s)]
+        while self._recent and self._recent[0][0] <= at_s - self._s.trend_s:
+            del self._recent[0]
+        self._recent.append((at_s, rate_per_s))
         day, slot = int(at_s // DAY_S), int(at_s % DAY_S // SLOT_S)
-        slots = self._days.setdefault(day, {})
+        if day not in self._days:
+            self._days = {one: kept for one, kept in self._days.items() if one >= day - self._s.days} | {day: {}}
+        slots = self._days[day]
         slots[slot] = max(slots.get(slot, 0.0), rate_per_s)
-        for old in [one for one in self._days if one < day - self._s.days]:
-            del self._days[old]
         if ready > 0 and rate_per_s > 0.0:
             self._learn(rate_per_s * slowness / ready, late)
         self._score(at_s, rate_per_s)
@@ -188,9 +190,11 @@ class RiskBook:
 
     def _score(self, at_s: Instant, rate_per_s: float) -> None:
         """Forecasts whose span is over, against the highest rate that came."""
-        due = [one for one in self._made if one[0] + self._s.span_s <= at_s]
-        self._made = self._made[len(due) :]
-        for from_s, said in due[-1:]:
+        due = None
+        while self._made and self._made[0][0] + self._s.span_s <= at_s:
+            due = self._made.pop(0)
+        if due is not None:
+            from_s, said = due
             slots = [from_s + k * SLOT_S for k in range(1 + int(self._s.span_s // SLOT_S))]
             came = max((rate for one in slots if (rate := self._at(one)) is not None), default=rate_per_s)
             self._err(came / said - 1.0 if said > 0.0 else 0.0)
