@@ -41,6 +41,11 @@ class Draft:
         return msgspec.structs.replace(self.before, status=self.status)
 
     @property
+    def touched(self) -> bool:
+        """Whether anybody wrote to it, if only what was there already; all that is charged is."""
+        return self.status is not self.before.status
+
+    @property
     def changed(self) -> bool:
         return self.status is not self.before.status and self.status != self.before.status
 

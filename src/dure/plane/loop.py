@@ -72,10 +72,11 @@ class Plane:
         self.bursting.act(self.pooling.act(drafts, reports, now_s), reports, policies, now_s)
         for each in self.later:
             each.act(drafts, reports, now_s)
-        self.adapting.look(drafts, reports, now_s)
+        touched = [draft for draft in drafts if draft.touched]
+        self.adapting.look(touched, reports, now_s)
         learned = self.pooling.told(self.bursting.told(self.adapting.close(now_s)))
         learned = self.observer.spells.told(self.books.told(learned, drafts, reports, now_s), reports, now_s)
-        changed = [draft for draft in drafts if draft.changed]
+        changed = [draft for draft in touched if draft.changed]
         changes = [draft.change(now_s, self.observer.fleet.currency) for draft in changed]
         try:
             lost = self.store.commit(changes, **learned._asdict(), token=token) if changes or any(learned) else ()

@@ -40,6 +40,7 @@ class MemoryStore:
         self._by_workload: dict[str, list[JournalEntry]] = defaultdict(list)
         self._events: list[Event] = []
         self._charges: dict[tuple[int, str, str], Charge] = {}
+        self._charge_order: list[tuple[int, str, str]] | None = None
         self._ledger: dict[int, dict[tuple[int, str, str, str, str, str, str], Posting]] = {}
         self._reports: dict[str, Report] = {}
         self._settings: dict[str, str] = {}
@@ -174,7 +175,9 @@ class MemoryStore:
         return tuple(found[-limit:] if newest else found[:limit])
 
     def list_charges(self, since_day: int, until_day: int) -> tuple[Charge, ...]:
-        return tuple(self._charges[key] for key in sorted(self._charges) if since_day <= key[0] < until_day)
+        if self._charge_order is None:
+            self._charge_order = sorted(self._charges)
+        return tuple(self._charges[key] for key in self._charge_order if since_day <= key[0] < until_day)
 
     def list_ledger(
         self, since_hour: int, until_hour: int, *, tenant: str | None = None, cluster: str | None = None
@@ -264,7 +267,9 @@ class MemoryStore:
         self._append(change.entries, change.events)
         for charge in change.charges:
             key = (charge.day, charge.tenant, charge.cluster)
-            before = self._charges.get(key, Charge(*key, 0, 0))
+            before = self._charges.get(key)
+            if before is None:
+                before, self._charge_order = Charge(*key, 0, 0), None
             sums = before.micros + charge.micros, before.carbon_mg + charge.carbon_mg
             self._charges[key] = Charge(*key, *sums)
         return True
