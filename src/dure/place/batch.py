@@ -7,7 +7,6 @@ of the snapshot.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
@@ -16,7 +15,7 @@ from types import MappingProxyType
 import msgspec
 import numpy as np
 
-from dure.model.units import HOUR_S, Instant, Milli, Seconds
+from dure.model.units import HOUR_S, Milli, Seconds
 from dure.model.workload import WorkloadRecord
 from dure.place.bill import drain_of
 from dure.place.candidate import Candidate, Cycle, device_need
@@ -131,11 +130,9 @@ class _Build:
         best: tuple[float, Choice] | None = None
         for number, candidate in enumerate(candidates):
             begin, steer = self._open(candidate)
-            if len(steer) == 0:
-                continue
-            at = int(steer.argmin())
-            if best is None or steer.item(at) < best[0]:
-                best = steer.item(at), Choice(number, begin + at)
+            if len(steer) and (best is None or steer.min() < best[0]):
+                at = int(steer.argmin())
+                best = float(steer[at]), Choice(number, begin + at)
         return best[1] if best is not None else None
 
     def wish_alone(self, candidates: tuple[Candidate, ...]) -> Choice | None:
@@ -143,12 +140,12 @@ class _Build:
         best: tuple[float, Choice] | None = None
         for number, candidate in enumerate(candidates):
             begin, steer = self._open(candidate)
-            if len(steer) == 0 or (best is not None and steer.item(steer.argmin()) >= best[0]):
+            if len(steer) == 0 or (best is not None and steer.min() >= best[0]):
                 continue
             steer = np.where(self._roomy(candidate)[begin:], steer, np.inf)
             at = int(steer.argmin())
-            if steer.item(at) < (best[0] if best is not None else np.inf):
-                best = steer.item(at), Choice(number, begin + at)
+            if steer[at] < (best[0] if best is not None else np.inf):
+                best = float(steer[at]), Choice(number, begin + at)
         return best[1] if best is not None else None
 
     def _roomy(self, candidate: Candidate) -> Bools:
@@ -203,8 +200,9 @@ class _Build:
         for _, candidate, start in chosen:
             assert candidate.quote is not None
             pool = candidate.option.pool
-            begin, end = self._hours(candidate.quote.starts.item(start), candidate.quote.run_s)
-            taken[self.rows[pool.cluster, pool.name], begin:end] += self._units(candidate)
+            span = self._span(candidate.quote.starts[start : start + 1], candidate.quote.run_s)
+            begin, hours = int(span[0][0]), int(span[1][0])
+            taken[self.rows[pool.cluster, pool.name], begin : begin + hours] += self._units(candidate)
         return bool((taken <= self._rooms).all())
 
     def _open(self, candidate: Candidate) -> tuple[int, Floats]:
@@ -233,12 +231,6 @@ class _Build:
         start = np.minimum(np.maximum(np.floor(begin_h), 0), self.hours - 1)
         end = np.minimum(np.ceil(begin_h + run_s / HOUR_S), self.hours)
         return start, np.maximum(1, end - start)
-
-    def _hours(self, start_s: Instant, run_s: Seconds) -> tuple[int, int]:
-        """The same for a single start: its first hour, and the one after its last."""
-        begin_h = start_s / HOUR_S - self.base_h
-        start = min(max(math.floor(begin_h), 0), self.hours - 1)
-        return start, max(start + 1, min(math.ceil(begin_h + run_s / HOUR_S), self.hours))
 
     def _need(self, candidate: Candidate) -> int:
         return self.needs.setdefault(self._units(candidate), len(self.needs))

@@ -72,13 +72,9 @@ class Quote(msgspec.Struct, frozen=True):
             steer = steer + (weights.slo - 1) * self.sla
         if self.data_saved or self.warm_saved is not nothing:
             steer = steer - (weights.locality - 1) * (self.warm_saved + self.data_saved)
-        if not isinstance(congestion, float) or congestion != 1.0:
-            steer = steer + (congestion - 1) * self.direct
-        if not isinstance(self.opening, float) or self.opening:
-            steer = steer + self.opening
+        steer = steer + (congestion - 1) * self.direct + self.opening
         if self.starts[-1] > now_s:
-            paid = self.direct if self.energy is nothing else self.direct + self.energy
-            steer = steer + doubt * paid * np.maximum(0.0, self.starts - now_s) / DAY_S
+            steer = steer + doubt * (self.direct + self.energy) * np.maximum(0.0, self.starts - now_s) / DAY_S
         # Equal money is decided by carbon: a gram weighs a thousandth of a micro.
         return np.asarray(steer + 1e-3 * self.grams)
 
@@ -143,10 +139,10 @@ def quote(
         sla = sla + settings.latency_miss_factor * price * min(1.0, misses)
     cold_s = snapshot.catalogue.load_s(workload.model) if option.pool.warm.get(workload.model, 0) > 0 else 0.0
 
-    rate, nothing = _rate(rates, tariff.currency), constant(0.0, len(starts))
+    rate = _rate(rates, tariff.currency)
 
     def own(amount: Floats) -> Floats:
-        return amount if rate == 1.0 or amount is nothing else np.asarray(amount * rate)
+        return amount if rate == 1.0 else np.asarray(amount * rate)
 
     return Quote(
         starts=starts,

@@ -109,7 +109,6 @@ class _Table:
         self._passing, self._staying = self._spread(_PASSING), self._spread(1.0 - _PASSING)
         self._elsewhere = np.array([market.elsewhere for market in markets])[:, None, None]
         self._cost, self._part = np.empty(self._ends.size), np.empty(self._ends.size)
-        self._ends_open, self._part_open = self._open(self._ends), self._open(self._part)
         self._turns = np.empty((*self._shape[:2], 1, work + 1))
         self._rows = [np.zeros(self._ends.size + work + 1)]
         self._open(self._rows[0])[..., 1:] = _NEVER
@@ -130,7 +129,7 @@ class _Table:
         cost += part
         cost *= self._lasts
         cost += self._paid
-        np.multiply(self._ends_open, self._turned(self._open(after)), out=self._part_open)
+        np.multiply(self._open(self._ends), self._turned(self._open(after)), out=self._open(part))
         cost += part
         before = np.zeros(after.size)
         idle, rented, spot = cost[:pair], cost[pair : 2 * pair], cost[2 * pair :]
