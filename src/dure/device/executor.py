@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from typing import Any, Literal
 
 import msgspec
+import structlog
 
 from dure.adapters.nvidia.cuda import Gpu
 from dure.adapters.pieces import Share
@@ -39,6 +40,7 @@ from dure.share.interference import App
 from dure.share.promise import Answered
 from dure.share.squad import Member, SquadSettings, Waiting, form
 
+log = structlog.get_logger("dure.device")
 MOST_SEGMENTS = 64
 CONTENDED_MS = 5.0
 """A member's part of a squad while others wait: short, so that the order can change soon."""
@@ -136,8 +138,10 @@ class Executor:
         return 1000.0 * self.overhead_ms / max(self.dispatched, 1)
 
     def ready(self) -> bool:
-        """Every tenant's model is loaded."""
-        return all(lane.segments_ms or name in self._entry.refused for name, lane in self._lanes.items())
+        """Every tenant's model is loaded and somebody asks them."""
+        return self._thread.is_alive() and all(
+            lane.segments_ms or name in self._entry.refused for name, lane in self._lanes.items()
+        )
 
     def starts(self, tenant: str) -> int:
         """How often the tenant's process was started."""
@@ -173,20 +177,32 @@ class Executor:
             request.fail("the device was shut down")
 
     def _loop(self) -> None:
-        while True:
-            with self._lock:
-                if self._stopping:
-                    return
-            while self._orders:
-                self._orders.popleft()()
-            self._dispatch()
-            self._send_letters(self.now_ms())
-            for name in self._ears.listen(self._patience_s()):
-                self._heard(name)
-            self._end_hung()
-            now = self.now_ms()
-            if self.tuner.due(now):
-                self.tuner.tick(now, self.waiting())
+        try:
+            while not self._stopping:
+                self._turn()
+        except Exception as error:
+            # A fault of ours, not of a tenant: nobody may wait for an answer that no one will give.
+            log.exception("the device has stopped", error=str(error))
+            self._stopping = True
+            why = Temporary(
+                f"the device has stopped: {error}", remedy="Start dure device run again; its log says why."
+            )
+            for request in self._queues.close():
+                request.fail(why)
+            for told in self._awaited.values():
+                told.set_exception(why)
+
+    def _turn(self) -> None:
+        while self._orders:
+            self._orders.popleft()()
+        self._dispatch()
+        self._send_letters(self.now_ms())
+        for name in self._ears.listen(self._patience_s()):
+            self._heard(name)
+        self._end_hung()
+        now = self.now_ms()
+        if self.tuner.due(now):
+            self.tuner.tick(now, self.waiting())
 
     def _order(self, order: Callable[[], None]) -> None:
         """Have something done by the thread that owns the state."""

@@ -317,3 +317,26 @@ def test_a_wrong_device_file_says_what_is_wrong(tmp_path: Path, text: str) -> No
     path.write_text(text)
     with pytest.raises(DureError):
         read_config(path)
+
+
+def test_a_fault_of_the_loop_fails_those_who_wait_instead_of_letting_them_hang(
+    models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = Executor(DeviceConfig((tenant("a", models["recommender"]),), cores=1))
+    given = sample_input(onnx.load(str(models["recommender"])))
+    try:
+        executor.submit("a", given).result(PATIENCE_S)
+        assert executor.ready()
+
+        def broken() -> None:
+            raise RuntimeError("a bug")
+
+        monkeypatch.setattr(executor, "_dispatch", broken)
+        with pytest.raises(Temporary, match="has stopped: a bug"):
+            executor.submit("a", given).result(PATIENCE_S)
+        executor._thread.join(PATIENCE_S)
+        assert not executor.ready()
+        with pytest.raises(Temporary):
+            executor.submit("a", given)
+    finally:
+        executor.close()
