@@ -55,19 +55,18 @@ class Tidy:
         self._wanted = self._workload = ""
         self._next_s: Instant = 0.0
         self._lapses_s: Instant = 0.0
-        self._keep: Keep | None = None
+        self._keeps: dict[str, Keep] = {}
         self._turns: dict[str, tuple[WantedRoom, Keep]] = {}
 
     def view(self, state: ClusterState) -> tuple[str, ClusterState]:
         """The nodes that are kept for somebody now, if any, and the cluster as the packer should see it."""
-        if self._keep is not None and not holds(self._keep, state):
-            self._keep = None
+        self._keeps = {name: keep for name, keep in self._keeps.items() if holds(keep, state)}
         self._turns = {
             name: (wanted, replace(keep, nodes=chosen(wanted, state, keep.nodes)))
             for name, (wanted, keep) in self._turns.items()
             if holds(keep, state)
         }
-        keeps = [*([self._keep] if self._keep is not None else ()), *(keep for _, keep in self._turns.values())]
+        keeps = [*self._keeps.values(), *(keep for _, keep in self._turns.values())]
         return ",".join(node for keep in keeps for node in keep.nodes), guarded(state, keeps)
 
     def keep_for(self, turns: Sequence[WantedRoom], now_s: Instant) -> None:
@@ -76,6 +75,10 @@ class Tidy:
         self._turns = {
             one.workload: (one, Keep(kept.get(one.workload, ()), one.workload, now_s + TURN_S)) for one in turns
         }
+
+    def keep(self, nodes: Sequence[str], workload: str, now_s: Instant) -> None:
+        """Others have left these nodes for it, or are about to: who comes back in their stead goes elsewhere."""
+        self._keeps[workload] = Keep(tuple(nodes), workload, now_s + KEEP_S)
 
     def step(self, state: ClusterState, memory: Memory, wish: DefragWish | None = None) -> list[Evict]:
         """The pods to move now: those of the last plan if it still holds; else a plan is made, once in a period."""
@@ -171,7 +174,7 @@ class Tidy:
             return self._wait(plan, state.now_s)
         self._tell(plan, DefragState.MOVED, state.now_s, "")
         memory.allowed(state).used += len(plan.moves)
-        self._keep = Keep((plan.node,), self._workload, state.now_s + KEEP_S)
+        self.keep((plan.node,), self._workload, state.now_s)
         return [_evict(move, plan) for move in plan.moves]
 
     def _wait(self, plan: DefragPlan, now_s: Instant) -> list[Evict]:
