@@ -81,7 +81,8 @@ def bursts(world: PlaneWorld, load: Load) -> None:
     print(f"within {PROMISE_MS:.0f} ms: {kept[0]:.1%} with one, {kept[1]:.1%} with two")
     print(f"given back {returned_s - calm_s:.1f} s after the end of the surge")
     assert [(one.before, one.after) for one in steps[:2]] == [(1, 2), (2, 1)], steps
-    assert "late" in steps[0].reason
+    # Whichever is seen first: that answers come late, or that those who wait will get theirs late.
+    assert "late" in steps[0].reason or "where 0.4 s are promised" in steps[0].reason
     assert 1.0 - kept[1] < (1.0 - kept[0]) / 2.0, "the second slice is what helps"
 
 

@@ -132,8 +132,9 @@ class Agent:
             acted |= bound
             self._unsent.extend(group if bound else ())
             cleared = [one for one in group if isinstance(one, Bind) and one.evicts and not bound]
-            if cleared:
-                # Those who make room are still there; what replaces them must not sit down in the meantime.
+            if cleared and cleared[0].workload:
+                # Those who make room are still there; what replaces them must not sit down in the meantime. A pod
+                # that is no workload's cannot be told from others here.
                 self._tidy.keep([one.node for one in cleared], cleared[0].workload, self.clock.now())
         holds = [one for one in decisions if isinstance(one, Hold)]
         for _ in self._each(self._explain, holds):
