@@ -45,7 +45,7 @@ def test_up_manages_real_clusters_named_by_their_kubeconfigs(lab_factory: LabFac
 
         def done() -> list[Json]:
             jobs = said(state, "get", "workloads", "--all")
-            return jobs if [one["status"]["phase"] for one in jobs] == ["done"] else _not_yet()
+            return jobs if [one["status"].get("phase") for one in jobs] == ["done"] else _not_yet()
 
         until_done(done, "the job to be done")
         assert sorted(one["name"] for one in said(state, "get", "clusters")) == ["east", "west"]
