@@ -7,7 +7,7 @@ moves have freed it (`Keep`), or because it is somebody's turn in a torn pool an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -18,8 +18,8 @@ from dure.model.units import Instant, Seconds
 from dure.model.workload import WorkloadType
 
 KEEP_S: Seconds = 300.0
-_TAINT = Taint("dure.dev/kept-free")
-PASS = Toleration(key=_TAINT.key, operator="Exists")
+_KEY = "dure.dev/kept-free"
+PASS = Toleration(_KEY, "Exists")
 
 
 class Keep(msgspec.Struct, frozen=True):
@@ -37,14 +37,18 @@ def holds(keep: Keep, state: ClusterState) -> bool:
     return not keep.workload or not any(pod.workload == keep.workload and pod.holds for pod in state.pods)
 
 
-def guarded(state: ClusterState, keeps: Iterable[Keep]) -> ClusterState:
-    """The cluster as the packer should see it while the keeps hold."""
-    for keep in keeps:
-        nodes = tuple(
-            replace(node, taints=(*node.taints, _TAINT)) if node.name in keep.nodes else node for node in state.nodes
-        )
-        state = replace(state, nodes=nodes, pods=tuple(_with_pass(pod, keep) for pod in state.pods))
-    return state
+def guarded(state: ClusterState, keeps: Sequence[Keep]) -> ClusterState:
+    """The cluster as the packer should see it while the keeps hold; the very same where there are none."""
+    if not keeps:
+        return state
+    kept = {node: keep.workload for keep in keeps for node in keep.nodes}
+    wanted = {keep.workload for keep in keeps} - {""}
+    nodes = tuple(
+        replace(node, taints=(*node.taints, Taint(_KEY, kept[node.name]))) if node.name in kept else node
+        for node in state.nodes
+    )
+    pods = tuple(_with_pass(pod) if pod.workload in wanted and not pod.node else pod for pod in state.pods)
+    return replace(state, nodes=nodes, pods=pods)
 
 
 def chosen(wanted: WantedRoom, state: ClusterState, before: Sequence[str]) -> tuple[str, ...]:
@@ -74,6 +78,6 @@ def _able(node: Node, devices: int) -> bool:
     return node.phase is NodePhase.READY and sound >= devices and node.reclaim_at_s is None
 
 
-def _with_pass(pod: Pod, keep: Keep) -> Pod:
-    wanted = keep.workload and pod.workload == keep.workload and not pod.node
-    return replace(pod, tolerations=(*pod.tolerations, PASS)) if wanted else pod
+def _with_pass(pod: Pod) -> Pod:
+    """It may sit where nodes are kept for its workload, and nowhere where they are kept for another."""
+    return replace(pod, tolerations=(*pod.tolerations, Toleration(_KEY, value=pod.workload)))

@@ -33,7 +33,7 @@ from dure.place.room import PoolRoom
 from dure.place.settings import PlaceSettings, settings_of
 from dure.place.spans import claim_of, expected_end
 from dure.place.spread import OnSpot, held_on_spot, share_of, spread
-from dure.place.turn import turns_of
+from dure.place.turn import Turn, turns_of
 
 NO_BUDGET = Budget()
 # This part of a pool that cannot grow stays free for newcomers.
@@ -145,7 +145,7 @@ class Cycle:
             return Candidate(option, demand, settings, None, clash)
         room = self.rooms[option.pool.cluster, option.pool.name]
         later = may_wait(record)
-        full = None if later else room.clash(demand, option.replicas, option.profile.memory_mib)
+        full = None if later else self._room_clash(record, option, demand)
         if full is not None and not self.all_bills:
             # No room now and no later start: nobody will ask for the bill.
             return Candidate(option, demand, settings, None, full)
@@ -183,25 +183,32 @@ class Cycle:
             return candidate.barred
         option, demand = candidate.option, candidate.demand
         tenant, usage = self.tenant(record.spec.tenant), self.usage_of(record.spec.tenant)
-        room = self.rooms[option.pool.cluster, option.pool.name]
-        clash = (
-            quota_clash(option, demand, tenant, usage)
-            or room.clash(demand, option.replicas, option.profile.memory_mib)
-            or self._turn_clash(record, candidate)
-        )
+        clash = quota_clash(option, demand, tenant, usage) or self._room_clash(record, option, demand)
         if clash is not None or tenant.budget == NO_BUDGET:
             return clash
         return budget_clash(option, tenant, usage, candidate.bill(0))
 
-    def _turn_clash(self, record: WorkloadRecord, candidate: Candidate) -> Verdict | None:
+    def _room_clash(self, record: WorkloadRecord, option: Option, demand: Demand) -> Verdict | None:
+        """Want of room, or the turn of a wider one: where there is room for both, fairness lets that one in first.
+
+        The turn is the reason whether or not something is free just now: else all who wait would hear something else
+        whenever a device comes back.
+        """
+        where = option.pool.cluster, option.pool.name
+        full = self.rooms[where].clash(demand, option.replicas, option.profile.memory_mib)
+        turn = turns_of(self.snapshot).get(where)
+        if turn is None or turn.devices <= demand.devices * option.replicas:
+            return full
+        return self._turn_clash(record, option, demand, turn) or full
+
+    def _turn_clash(self, record: WorkloadRecord, option: Option, demand: Demand, turn: Turn) -> Verdict | None:
         """Room that is kept for one who comes first, unless this one is gone by then or leaves enough for it."""
-        option = candidate.option
-        turn = turns_of(self.snapshot).get((option.pool.cluster, option.pool.name))
-        if turn is None or turn.claim.name == record.name or candidate.quote is None:
+        if turn.claim.name == record.name:
             return None
-        end_s = option.start_s + self.settings.careful * candidate.quote.run_s
-        ends = record.spec.type is not WorkloadType.SERVING
-        left = self.rooms[option.pool.cluster, option.pool.name].whole_after(candidate.demand, option.replicas)
+        spec = record.spec
+        end_s = option.start_s + self.settings.careful * run_time(spec, option.speed, record.status.done_s)
+        ends = spec.type is not WorkloadType.SERVING
+        left = self.rooms[option.pool.cluster, option.pool.name].whole_after(demand, option.replicas)
         if (ends and end_s <= turn.start_s) or left >= turn.devices:
             return None
         mine = claim_of(0, record, self.snapshot.now_s)

@@ -24,6 +24,8 @@ from dure.place.settings import settings_of
 from dure.place.spans import claim_of, expected_end
 
 ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)
+# Also one that another's turn kept out wants room: it is the next, and says so without a decision in between.
+WANTS_ROOM = (*ROOM, Reason.TURN_OF_ANOTHER)
 ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR, Reason.WAITING_FOR_SPOT)
 # Somebody who should have ended already is expected to go on for so long.
 _OVERDUE_S: Seconds = 600.0
@@ -59,7 +61,7 @@ def turns_of(snapshot: Snapshot) -> dict[tuple[str, str], Turn]:
     ending = _ending(snapshot, settings.careful)
     for index in _in_order(claims, snapshot):
         record = patient[index]
-        short = {verdict.where for verdict in record.status.held if verdict.reason in ROOM}
+        short = {verdict.where for verdict in record.status.held if verdict.reason in WANTS_ROOM}
         free = [pool for where in short if (pool := pools.get(where)) and (pool.cluster, pool.name) not in found]
         made = [_turn(claims[index], record.spec, pool, ending, snapshot.now_s) for pool in free]
         kept = [turn for turn in made if turn is not None]
@@ -86,7 +88,7 @@ def _lacks_room(record: WorkloadRecord) -> bool:
     if not record.status.phase.waits or not record.spec.demand.whole:
         return False
     reasons = {verdict.reason for verdict in record.status.held}
-    return not reasons.isdisjoint(ROOM) and reasons.isdisjoint(ON_PURPOSE)
+    return not reasons.isdisjoint(WANTS_ROOM) and reasons.isdisjoint(ON_PURPOSE)
 
 
 def _ending(snapshot: Snapshot, slow: float) -> dict[tuple[str, str], list[tuple[Instant, Milli]]]:

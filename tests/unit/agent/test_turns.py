@@ -57,6 +57,17 @@ def test_nobody_else_is_seated_on_a_kept_node_and_the_gang_is() -> None:
     }  # fmt: skip
 
 
+def test_a_node_that_is_kept_for_one_is_not_open_to_another_who_has_nodes_kept_too() -> None:
+    tidy = Tidy(CATALOGUE)
+    tidy.keep(["a", "b", "c"], "first", 1000.0)
+    tidy.keep(["d"], "second", 1000.0)
+    both = [pod("first", devices=4), pod("second", devices=4), pod("third", devices=4)]
+    _, view = tidy.view(world(both))
+    seats = {one.pod: one.node for one in pack(view, CATALOGUE) if isinstance(one, Bind)}
+    assert seats.pop("first") in ("a", "b", "c")
+    assert seats == {"second": "d"}
+
+
 def test_nodes_are_free_again_when_it_has_come_when_the_plane_says_so_or_is_silent() -> None:
     tidy = Tidy(CATALOGUE)
     tidy.keep_for([GANG], 1000.0)
