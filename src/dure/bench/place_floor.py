@@ -68,7 +68,9 @@ def bounds(work: Jobs, fleet: Fleet, known: Sequence[Outcome]) -> list[Bound]:
 
 
 def _bound(work: Jobs, slack: Longs, fleet: Fleet, price: Floats, upper: float, ascent: Ascent) -> float:
-    capacity = np.full((*price.shape, 1), fleet.devices, np.int32)
+    # Behind the last deadline nobody competes for anything.
+    last = int((work.arrival + slack + work.length).max())
+    capacity = np.full((len(price), last, 1), fleet.devices, np.int32)
     hold = (20.0 * float(price.max()) * work.width * work.length).astype(np.float64)
     inst = assembled(work.arrival, work.length, work.width, slack, running_sum(price), capacity, hold)
     return congestion_prices(inst, upper, ascent).bound

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numba import njit
 
-from dure.place.instance import HELD, Floats, Instance
+from dure.place.instance import HELD, Floats, Instance, Longs
 from dure.place.solver import Ascent
 
 DEFAULT = Ascent()
@@ -27,8 +27,9 @@ class Prices(msgspec.Struct, frozen=True):
 
 def congestion_prices(inst: Instance, upper: float, ascent: Ascent = DEFAULT) -> Prices:
     """Best prices found on the way up from zero, with the bound they prove."""
+    order = _cheapest_first(inst)
     price, bound = _ascend(
-        inst.first, inst.option, inst.cost, inst.hold, inst.need, inst.capacity,
+        inst.first, inst.option[order], inst.cost[order], inst.hold, inst.need, inst.capacity,
         upper, ascent.steps, ascent.momentum, ascent.scale, ascent.patience,
     )  # fmt: skip
     return Prices(price, float(bound), rents(inst, price))
@@ -37,8 +38,14 @@ def congestion_prices(inst: Instance, upper: float, ascent: Ascent = DEFAULT) ->
 def bound_at(inst: Instance, price: Floats) -> float:
     """What any prices that are not negative prove: no plan costs less."""
     edge = np.zeros((price.shape[0], price.shape[1] + 1, price.shape[2]), np.int64)
-    value = _relaxed(inst.first, inst.option, inst.cost, inst.hold, inst.need, _running(price), edge)
+    order = _cheapest_first(inst)
+    value = _relaxed(inst.first, inst.option[order], inst.cost[order], inst.hold, inst.need, _running(price), edge)
     return float(value - (price * inst.capacity).sum())
+
+
+def _cheapest_first(inst: Instance) -> Longs:
+    """The options of each job by bare cost: under prices, most of them are dearer than what is found first."""
+    return np.lexsort((inst.cost, np.repeat(np.arange(inst.jobs), np.diff(inst.first))))
 
 
 def rents(inst: Instance, price: Floats) -> Floats:
@@ -80,16 +87,20 @@ def _rents(option, need, running):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _relaxed(first, option, cost, hold, need, running, edge):  # type: ignore[no-untyped-def]
-    """Every job at its cheapest option under the prices; `edge` gets the use as differences over hours."""
+    """Every job at its cheapest option under the prices; `edge` gets the use as differences over hours.
+
+    The options of a job come cheapest first: prices are never negative, so behind a dearer bare cost nothing can win.
+    """
     value = 0.0
     edge[:] = 0
     for j in range(len(hold)):
         best, at = hold[j], HELD
         for o in range(first[j], first[j + 1]):
-            if cost[o] < best:  # prices are never negative, so a dearer bare cost cannot win
-                priced = cost[o] + _rent(option, need, running, o)
-                if priced < best:
-                    best, at = priced, o
+            if cost[o] >= best:
+                break
+            priced = cost[o] + _rent(option, need, running, o)
+            if priced < best:
+                best, at = priced, o
         value += best
         if at >= 0:
             row, quota, start, n = option[at, 0], option[at, 1], option[at, 2], option[at, 4]
