@@ -1,16 +1,15 @@
 """Services that share devices: who runs how many replicas, carried out as one plan after the other.
 
 Called by the loop in every cycle, for the services of `groups` only; all others are left to `bursting`. What a
-service wants follows from the requests that came since the last look. `scale.pools` divides, `scale.reallocation`
-leads there step by step. A group's plan is kept in the store with everything else that the loop writes, so a new
-leader goes on with it; each step is a line of the journal and a piece of news.
+service needs follows from the requests that came since the last look and those that wait (`scale.needs`).
+`scale.pools` divides, `scale.reallocation` leads there step by step. A group's plan is kept in the store with
+everything else that the loop writes, so a new leader goes on with it; each step is a line of the journal and a piece
+of news.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -20,24 +19,44 @@ from dure.model.elastic import ElasticGroup
 from dure.model.event import Event, Level
 from dure.model.report import Observed, Report
 from dure.model.units import Instant, Seconds
-from dure.model.workload import MEANT, Phase, WorkloadType
+from dure.model.workload import MEANT, Phase, Workload, WorkloadType
 from dure.plane.adapting import Learned
 from dure.plane.apply import Draft
 from dure.plane.billing import billed
 from dure.plane.observe import Observer
+from dure.scale.needs import Counted, Need
 from dure.scale.pools import PoolSettings, Service, shares
 from dure.scale.reallocation import Held, Order, Plan, advance, planned
 
 SETTING = "elastic-plan/"
-# Requests are counted about once a minute.
-LOOK_S: Seconds = 60.0
+# How long a round of calm is, after which a replica may be given back.
+ROUND_S: Seconds = 60.0
 
 
-class _Look(NamedTuple):
-    at_s: Instant
-    requests: int
-    wanted: int
-    calm_rounds: int
+class _Watch:
+    """What one service needs, and since when that is less than it has."""
+
+    def __init__(self, spec: Workload) -> None:
+        self.need = Need(spec.rate_per_s * MEANT / spec.size)
+        self.calm_s: Instant | None = None
+
+    def look(self, replicas: int, counted: Counted | None, now_s: Instant) -> bool:
+        """Whether there was something new to see."""
+        if counted is None or not self.need.look(counted):
+            return False
+        if self.need.wanted >= replicas:
+            self.calm_s = None
+        elif self.calm_s is None:
+            self.calm_s = now_s
+        return True
+
+    def rounds(self, now_s: Instant) -> int:
+        return 0 if self.calm_s is None else int((now_s - self.calm_s) / ROUND_S)
+
+    def gave_back(self) -> None:
+        """The next one a round later."""
+        if self.calm_s is not None:
+            self.calm_s += ROUND_S
 
 
 class Pooling:
@@ -46,7 +65,7 @@ class Pooling:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self.groups: tuple[ElasticGroup, ...] = ()
-        self._looks: dict[str, _Look] = {}
+        self._watched: dict[str, _Watch] = {}
         self._learned = Learned()
 
     def act(self, drafts: list[Draft], reports: Sequence[Report], now_s: Instant) -> list[Draft]:
@@ -81,7 +100,7 @@ class Pooling:
         reports: Sequence[Report],
         now_s: Instant,
     ) -> None:
-        looked = [self._look(draft, now_s) for draft in members.values()]
+        looked = [self._look(draft, seen.get(draft.before.uid), now_s) for draft in members.values()]
         kept = self._observer.store.fetch_setting(SETTING + group.name)
         before = msgspec.json.decode(kept, type=Plan) if kept else None
         plan = before
@@ -95,38 +114,20 @@ class Pooling:
         if after != before:
             self._tell(group, before, after, members, now_s)
 
-    def _look(self, draft: Draft, now_s: Instant) -> bool:
-        """Whether a new look at a service's requests was taken."""
-        spec, status = draft.before.spec, draft.status
-        last = self._looks.get(draft.before.uid)
-        requests = status.requests or 0
-        if last is None or requests < last.requests:
-            self._looks[draft.before.uid] = _Look(now_s, requests, _replicas(draft), 0)
-            return False
-        if now_s - last.at_s < LOOK_S:
-            return False
-        rate = (requests - last.requests) / (now_s - last.at_s)
-        wanted = max(spec.replicas.min, math.ceil(rate * spec.size / (spec.rate_per_s * MEANT)))
-        calm = last.calm_rounds + 1 if wanted < _replicas(draft) else 0
-        self._looks[draft.before.uid] = _Look(now_s, requests, wanted, calm)
-        return True
+    def _look(self, draft: Draft, seen: Observed | None, now_s: Instant) -> bool:
+        watch = self._watched.setdefault(draft.before.uid, _Watch(draft.before.spec))
+        return watch.look(_replicas(draft), _counted(seen, now_s), now_s)
 
     def _plan(self, group: ElasticGroup, members: dict[str, Draft], now_s: Instant) -> Plan | None:
+        watched = {name: self._watched[draft.before.uid] for name, draft in members.items()}
         services = tuple(
-            Service(
-                name,
-                group.primary[name],
-                draft.before.spec.replicas.min,
-                draft.before.spec.replicas.max,
-                _replicas(draft),
-                self._looks[draft.before.uid].wanted,
-                draft.before.spec.priority,
-                self._looks[draft.before.uid].calm_rounds,
-            )
-            for name, draft in members.items()
+            _service(draft, group.primary[name], watched[name], now_s) for name, draft in members.items()
         )
-        settings = PoolSettings(group.elastic, group.give_back, group.calm)
-        return planned(f"{group.name}-{now_s:.0f}", shares(services, settings), now_s)
+        found = shares(services, PoolSettings(group.elastic, group.give_back, group.calm))
+        for share in found:
+            if share.after < share.before:
+                watched[share.service].gave_back()
+        return planned(f"{group.name}-{now_s:.0f}", found, now_s)
 
     def _obey(
         self,
@@ -196,6 +197,33 @@ def _runs(draft: Draft) -> bool:
     spec, status = draft.before.spec, draft.status
     running = status.phase is Phase.RUNNING and status.leaving_s is None and status.placement is not None
     return running and spec.type is WorkloadType.SERVING and spec.rate_per_s > 0
+
+
+def _counted(seen: Observed | None, now_s: Instant) -> Counted | None:
+    """Requests that came, those that wait among them; None where nobody counts."""
+    if seen is not None and seen.pulse is not None:
+        return Counted(seen.pulse.at_s, seen.pulse.asked, seen.pulse.waiting)
+    if seen is None or seen.requests is None:
+        return None
+    waiting = seen.waiting or 0
+    return Counted(now_s, seen.requests + waiting, waiting)
+
+
+def _service(draft: Draft, primary: int, watch: _Watch, now_s: Instant) -> Service:
+    """Without a look that said something it wants what it has."""
+    spec, replicas, need = draft.before.spec, _replicas(draft), watch.need
+    return Service(
+        spec.name,
+        primary,
+        spec.replicas.min,
+        spec.replicas.max,
+        replicas,
+        need.wanted if need.known else replicas,
+        spec.priority,
+        watch.rounds(now_s),
+        need.replicas if need.known else None,
+        need.error,
+    )
 
 
 def _held(draft: Draft, seen: Observed | None) -> Held:

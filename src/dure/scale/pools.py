@@ -1,12 +1,15 @@
 """Primary pools, the shared elastic pool, and what happens when one service surges.
 
-Called by the agent each round with every service's wish; answers how many replicas each may run and the steps that
-lead there. A surge takes the free elastic share first, then what others hold idle above their minimum, lowest
-priority first; nobody is pushed below `min_replicas` or below what it needs now. Giving back goes in steps.
+Called by the agent and the plane each round with every service's wish; answers how many replicas each may run and
+the steps that lead there. A surge takes the free elastic share first, then what others hold idle above their minimum,
+lowest priority first; nobody is pushed below `min_replicas` or below what it needs now. Where it is known how sure
+needs are (`needs`), a replica changes hands only if its owner is left with so many more standard errors in reserve
+than who gets it has: else it would soon come back. Giving back goes in steps.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import msgspec
@@ -15,7 +18,10 @@ Phase = Literal["drain", "move", "warm", "switch"]
 
 
 class Service(msgspec.Struct, frozen=True):
-    """One model: its own replicas' worth of devices, its bounds, what it runs and what it wants now."""
+    """One model: its own replicas' worth of devices, its bounds, what it runs and what it wants now.
+
+    `need` is what it must not go below, if that is known apart from the wish, and `error` the standard error of it.
+    """
 
     name: str
     primary: int
@@ -25,14 +31,30 @@ class Service(msgspec.Struct, frozen=True):
     wanted: int
     priority: int = 0
     calm_rounds: int = 0
+    need: float | None = None
+    error: float = 1.0
+
+    @property
+    def wish(self) -> int:
+        return max(self.min_replicas, min(self.wanted, self.max_replicas))
+
+    @property
+    def floor(self) -> int:
+        """What nobody takes from it."""
+        if self.need is None:
+            return self.wish
+        return max(self.min_replicas, min(math.ceil(self.need), self.max_replicas))
 
 
 class PoolSettings(msgspec.Struct, frozen=True):
-    """At most `give_back` replicas return in one round, after `calm` rounds of lower need."""
+    """At most `give_back` replicas return in one round, after `calm` rounds of lower need. One changes hands where
+    its owner keeps more than `apart` standard errors more in reserve than who gets it has: errors of both, as either
+    may be wrong."""
 
     elastic: int
     give_back: int = 1
     calm: int = 3
+    apart: float = 2.0
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -56,27 +78,18 @@ class ReallocationStep(msgspec.Struct, frozen=True):
 
 
 def shares(services: tuple[Service, ...], settings: PoolSettings) -> tuple[Share, ...]:
-    """Divide primary and elastic devices. O(services^2)."""
+    """Divide primary and elastic devices. O(services^2 x devices)."""
     granted = {service.name: _keeps(service, settings) for service in services}
     total = sum(service.primary for service in services) + settings.elastic
     _shrink_to(total, services, granted)
     order = sorted(services, key=lambda s: (-s.priority, s.name))
     for service in order:
-        ask = min(service.wanted, service.max_replicas) - granted[service.name]
-        if ask <= 0:
-            continue
-        free = total - sum(granted.values())
-        granted[service.name] += min(ask, max(free, 0))
-        ask -= min(ask, max(free, 0))
-        for donor in sorted(services, key=lambda s: (s.priority, s.name)):
-            if ask <= 0:
-                break
-            spare = granted[donor.name] - max(donor.min_replicas, min(donor.wanted, donor.max_replicas))
-            if donor.name != service.name and spare > 0:
-                taken = min(spare, ask)
-                granted[donor.name] -= taken
-                granted[service.name] += taken
-                ask -= taken
+        free = max(total - sum(granted.values()), 0)
+        granted[service.name] += max(min(service.wish - granted[service.name], free), 0)
+        for donor in reversed(order):
+            while granted[service.name] < service.wish and _parts(donor, service, granted, settings):
+                granted[donor.name] -= 1
+                granted[service.name] += 1
     return tuple(_share(service, granted[service.name]) for service in services)
 
 
@@ -107,10 +120,19 @@ def rollback(steps: tuple[ReallocationStep, ...], failed: int) -> tuple[str, ...
 
 def _keeps(service: Service, settings: PoolSettings) -> int:
     """What a service runs now, less what it gives back this round."""
-    floor = max(service.min_replicas, min(service.wanted, service.max_replicas))
-    if service.running <= floor or service.calm_rounds < settings.calm:
+    if service.running <= service.wish or service.calm_rounds < settings.calm:
         return max(service.running, service.min_replicas)
-    return max(floor, service.running - settings.give_back)
+    return max(service.wish, service.running - settings.give_back)
+
+
+def _parts(donor: Service, taker: Service, granted: dict[str, int], settings: PoolSettings) -> bool:
+    """Whether a service can do without one of its replicas, for the sake of another."""
+    left, has = granted[donor.name] - 1, granted[taker.name]
+    if donor.name == taker.name or left < donor.floor:
+        return False
+    if donor.need is None or taker.need is None:
+        return True
+    return (left - donor.need) / donor.error > (has - taker.need) / taker.error + settings.apart
 
 
 def _shrink_to(total: int, services: tuple[Service, ...], granted: dict[str, int]) -> None:

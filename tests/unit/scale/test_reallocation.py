@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,3 +108,37 @@ def test_nobody_falls_below_its_minimum_whatever_happens(
     assert all(toy.lowest[service.name] >= service.min_replicas for service in services)
     expected = {**running, **(end.after if end.standing == "done" else end.before)}
     assert toy.pods == expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 5), st.integers(0, 3), st.floats(0.0, 12.0), st.floats(0.05, 3.0), st.integers(0, 3)
+        ),
+        min_size=2,
+        max_size=4,
+    ),
+    st.integers(0, 5),
+    st.integers(0, 12),
+)
+def test_a_plan_made_of_needs_that_stalls_at_any_moment_leaves_everybody_with_what_they_had(
+    raw: list[tuple[int, int, float, float, int]], elastic: int, looks: int
+) -> None:
+    services = tuple(
+        Service(f"s{i}", own + least, least, 12, own + least, math.ceil(need + error), priority, 9, need, error)
+        for i, (own, least, need, error, priority) in enumerate(raw)
+    )
+    running = {service.name: service.running for service in services}
+    plan = planned("p", shares(services, PoolSettings(elastic=elastic)), 0.0)
+    if plan is None:
+        return
+    toy, now_s = Toy(running, sum(running.values()) + elastic), 0.0
+    for _ in range(looks):
+        plan, orders = advance(plan, toy.seen(), now_s)
+        toy.obey(orders)
+        toy.settle()
+        now_s += 10.0
+    stalled = msgspec.structs.replace(plan, began_s=now_s + 10_000.0)
+    end = carry_out(stalled, toy)
+    assert toy.pods == ({**running, **end.after} if plan.over and plan.standing == "done" else running)
+    assert all(toy.lowest[service.name] >= service.min_replicas for service in services)
