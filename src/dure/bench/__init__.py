@@ -31,6 +31,7 @@ BENCHES: dict[str, Entry] = {
     "eta": Entry("dure.bench.eta", "Calibration of expected start and finish on recorded jobs."),
     "failure": Entry("dure.bench.failure", "The plane stopped, a site lost: jobs lost, recovery, extra cost."),
     "foresee": Entry("dure.bench.foresee", "Promises kept and money spent, with and without foresight."),
+    "surge": Entry("dure.bench.surge", "Services that surge, as an elastic group and each alone."),
     "samples": Entry("dure.bench.samples", "Samples a minute: read, kept, downsampled, found again."),
     "gap": Entry("dure.bench.gap", "Distance of the placement solvers to the proven optimum."),
     "watch": Entry(

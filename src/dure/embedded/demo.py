@@ -83,28 +83,9 @@ class Stage:
             raise InvalidInput(f"the script cannot be read: {error}", where=str(self._state / FILE)) from error
         self._world.plane.pooling.groups = (self._script.group,)
         if self._script.started_s is None:
-            self._world.submit([self._service(name, self._script.group) for name in self._script.group.primary])
+            group = self._script.group
+            self._world.submit([service_of(name, group, self._fleet, self._catalogue) for name in group.primary])
         return self._script
-
-    def _service(self, name: str, group: ElasticGroup) -> Workload:
-        """Both accept one class only, so that they share a pool; the first one named goes before."""
-        template = self._catalogue.templates.get(TEMPLATE)
-        if template is None or not self._fleet.tenants:
-            raise InvalidInput(
-                f"the fleet has no template '{TEMPLATE}' or no tenant", remedy="Use the built-in fleet."
-            )
-        first = next(iter(group.primary))
-        here = {pool.class_name for cluster in self._fleet.clusters for pool in cluster.pools}
-        return replace(
-            template,
-            classes=tuple(one for one in template.classes if one.name in here)[:1] or template.classes,
-            name=name,
-            tenant=self._fleet.tenants[0].name,
-            replicas=Replicas(2, 10),
-            rate_per_s=12.0,
-            priority=200 if name == first else 100,
-            deferrable=False,
-        )
 
     def _all_run(self, script: Script) -> bool:
         return all(self._runs(name) for name in script.group.primary)
@@ -114,3 +95,22 @@ class Stage:
             return self._world.store.fetch_workload(name).status.phase is Phase.RUNNING
         except NotFound:
             return False
+
+
+def service_of(name: str, group: ElasticGroup, fleet: Fleet, catalogue: Catalogue) -> Workload:
+    """Both accept one class only, so that they share a pool; the first one named goes before."""
+    template = catalogue.templates.get(TEMPLATE)
+    if template is None or not fleet.tenants:
+        raise InvalidInput(f"the fleet has no template '{TEMPLATE}' or no tenant", remedy="Use the built-in fleet.")
+    first = next(iter(group.primary))
+    here = {pool.class_name for cluster in fleet.clusters for pool in cluster.pools}
+    return replace(
+        template,
+        classes=tuple(one for one in template.classes if one.name in here)[:1] or template.classes,
+        name=name,
+        tenant=fleet.tenants[0].name,
+        replicas=Replicas(2, 10),
+        rate_per_s=12.0,
+        priority=200 if name == first else 100,
+        deferrable=False,
+    )
