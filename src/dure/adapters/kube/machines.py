@@ -53,13 +53,17 @@ class Machines:
 
     def fetch(self) -> tuple[tuple[Pod, ...], tuple[Node, ...]]:
         """Pods that no node holds yet, and the nodes with theirs."""
-        pods = [pod for pod in self._api.get("/api/v1/pods", Json)["items"] if _counts(pod)]
-        waiting = tuple(_pod(pod) for pod in pods if not pod["spec"].get("nodeName"))
-        by_node: dict[str, list[Pod]] = {}
-        for pod in pods:
-            by_node.setdefault(pod["spec"].get("nodeName", ""), []).append(_pod(pod))
-        nodes = [self._node(node, tuple(by_node.get(node["metadata"]["name"], ()))) for node in self._nodes()]
-        return waiting, tuple(node for node in nodes if node is not None)
+        there = self._nodes()
+        by_node: dict[str, list[Pod]] = {node["metadata"]["name"]: [] for node in there}
+        waiting: list[Pod] = []
+        for pod in self._api.get("/api/v1/pods", Json)["items"]:
+            place = _place(pod)
+            if _counts(pod) and place in by_node:
+                by_node[place].append(_pod(pod))
+            elif _counts(pod) and not pod["spec"].get("nodeName"):
+                waiting.append(_pod(pod))
+        nodes = [self._node(node, tuple(by_node[node["metadata"]["name"]])) for node in there]
+        return tuple(waiting), tuple(node for node in nodes if node is not None)
 
     def booting(self) -> int:
         """Machines that were asked for and are not nodes yet."""
@@ -277,6 +281,11 @@ def _size(pod: Json) -> Size:
 def _counts(pod: Json) -> bool:
     """A pod that needs a place: not ended, and not a daemon, which comes and goes with its node."""
     return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed") and _owner(pod) != "DaemonSet"
+
+
+def _place(pod: Json) -> str:
+    """Its node, or the one on which the scheduler makes room for it: who preempts others needs no new machine."""
+    return str(pod["spec"].get("nodeName") or pod.get("status", {}).get("nominatedNodeName") or "")
 
 
 def _owner(pod: Json) -> str:

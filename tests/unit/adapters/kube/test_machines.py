@@ -51,3 +51,24 @@ def test_a_wish_is_new_when_its_machine_is_there_and_the_pods_still_wait(maker: 
     assert machines.start(WISH) == second, "while that one boots"
     server.is_up(up)
     assert machines.start(WISH) not in (first, second)
+
+
+def test_a_pod_for_which_others_are_pushed_aside_waits_for_no_machine() -> None:
+    def pod(name: str, spec: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+        container = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        return {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"containers": [container], **spec},
+            "status": {"phase": "Pending", **status},
+        }
+
+    labels = {"node.kubernetes.io/instance-type": "g5.xlarge"}
+    created = {"name": "n1", "labels": labels, "creationTimestamp": "2026-11-18T00:00:00Z"}
+    server = Server()
+    server.kept["/api/v1/nodes"] = {"items": [{"metadata": created, "spec": {}, "status": {}}]}
+    pods = [pod("low", {"nodeName": "n1"}, {}), pod("up", {}, {"nominatedNodeName": "n1"}), pod("waits", {}, {})]
+    left = [pod("late", {}, {"nominatedNodeName": "gone"}), pod("lost", {"nodeName": "gone"}, {})]
+    server.kept["/api/v1/pods"] = {"items": [*pods, *left]}
+    waiting, nodes = Machines(cast(Api, server), [OFFER], "kwok").fetch()
+    assert [one.name for one in waiting] == ["default/waits", "default/late"]
+    assert [[one.name for one in node.pods] for node in nodes] == [["default/low", "default/up"]]
