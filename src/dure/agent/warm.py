@@ -4,6 +4,7 @@ Turned by `dure scale replicas` for the services of its `share`. Nodes are kept 
 of the lowest priority that ask for what a replica asks for and do nothing. A replica pushes one aside and starts on a
 node that is there; the one that was pushed aside waits, for which the cluster's node autoscaler boots a node; on a
 node that a replica has left it keeps the node from being let go. So placeholders are all that is ever asked of nodes.
+What was learnt lives here only; after a restart nothing is let go for as long as needs are remembered.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dure.model.units import Instant, Seconds
 from dure.scale.demand import Seen
 from dure.scale.reallocation import Held
 from dure.scale.scaled import Scaled, Share, work_of
+from dure.scale.serving import ServingSettings
 from dure.scale.warm import Machines, WarmPolicy, WarmSettings
 
 
@@ -59,6 +61,8 @@ class ShareKeeper:
         )
         self._last: dict[str, Pulse] = {}
         self._step_s = step_s
+        self._held_s = ServingSettings(share.boot).held_s(None)
+        self._since_s: Instant | None = None
 
     def turn(self, now_s: Instant, *, apply: bool = True) -> Shared | None:
         """One look at all of them; None for the first, which only says where their counters begin."""
@@ -68,7 +72,8 @@ class ShareKeeper:
             seen = self._seen(held)
             if seen is None:
                 return None
-            return self._decided(seen, held, kept, apply)
+            self._since_s = now_s if self._since_s is None else self._since_s
+            return self._decided(seen, held, kept, learns=now_s - self._since_s < self._held_s, apply=apply)
         except DureError as error:
             return Shared({}, (0, 0), str(error))
 
@@ -88,9 +93,12 @@ class ShareKeeper:
             found.append(_between(last[name], pulse, held[name].replicas, one.slow.context.mean, self._step_s))
         return found
 
-    def _decided(self, seen: list[Seen], held: Mapping[str, Held], kept: Held, apply: bool) -> Shared:
+    def _decided(
+        self, seen: list[Seen], held: Mapping[str, Held], kept: Held, *, learns: bool, apply: bool
+    ) -> Shared:
         leaving = sum(max(one.pods - one.replicas, 0) for one in held.values())
-        machines = Machines(kept.ready, max(kept.replicas - kept.ready, 0), leaving)
+        # While machines boot none is let go; nor is one before there is anything to compare the last moments with.
+        machines = Machines(kept.ready, max(kept.replicas - kept.ready, int(learns)), leaving)
         division = self._policy.step(seen, machines)
         replicas = dict(zip(held, division.replicas, strict=True))
         placeholders = max(division.machines - sum(division.replicas), 0)

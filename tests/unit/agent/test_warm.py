@@ -84,6 +84,17 @@ def test_for_what_is_not_there_placeholders_are_asked_for_first() -> None:
     assert sum(nodes.replicas.values()) <= SHARE.most
 
 
+def test_a_restart_in_a_lull_lets_nothing_go_before_it_has_seen_for_as_long_as_needs_are_remembered() -> None:
+    nodes, traffic = Nodes(8, chat=5, code=2, spare=1), Traffic()
+    traffic.run(ShareKeeper(SHARE, SERVICES, nodes, traffic.pulse), nodes, 225.0, 0.2, 0.2)
+    assert nodes.replicas["chat"] + nodes.replicas["code"] == 8
+    traffic.run(ShareKeeper(SHARE, SERVICES, nodes, traffic.pulse), nodes, 225.0, 0.2, 0.2)
+    assert nodes.replicas["chat"] + nodes.replicas["code"] == 8, "restarted again"
+    keeper = ShareKeeper(SHARE, SERVICES, nodes, traffic.pulse)
+    traffic.run(keeper, nodes, 600.0, 0.2, 0.2)
+    assert nodes.replicas["chat"] + nodes.replicas["code"] < 4
+
+
 def test_while_one_of_them_is_silent_nothing_is_changed() -> None:
     nodes, traffic = Nodes(8, chat=5, code=3, spare=0), Traffic()
     keeper = ShareKeeper(SHARE, SERVICES, nodes, traffic.pulse)
