@@ -71,10 +71,10 @@ def command(file: Path, kubeconfig: Path, apply: bool, every: float) -> None:
                 if together is not None:
                     together.turn(time.time(), apply=False)
                 time.sleep(every)
-                _show(
-                    keeper.turn(time.time(), apply=False),
-                    together.turn(time.time(), apply=False) if together is not None else None,
-                )
+                _show(keeper.turn(time.time(), apply=False))
+                if together is not None:
+                    _show_shared(together.turn(time.time(), apply=False))
+                click.echo("Nothing was changed. Scale them with --apply.")
                 return
             while True:
                 for one in keeper.turn(time.time()):
@@ -147,7 +147,7 @@ def reader(levers: Deployments) -> Callable[[str, Scaled], Pulse | None]:
     return read
 
 
-def _show(found: tuple[Turned, ...], shared: Shared | None) -> None:
+def _show(found: tuple[Turned, ...]) -> None:
     click.echo("service            runs    wanted  by        why")
     for one in found:
         if one.verdict is None:
@@ -157,9 +157,11 @@ def _show(found: tuple[Turned, ...], shared: Shared | None) -> None:
             continue
         verdict = one.verdict
         click.echo(f"{one.service:<18}{one.replicas:>5}{verdict.replicas:>10}  {verdict.by:<10}{verdict.why}")
-    if shared is not None:
-        for name, (before, after) in shared.replicas.items():
-            click.echo(f"{name:<18}{before:>5}{after:>10}  shared")
-        before, after = shared.placeholders
-        click.echo(shared.error or f"placeholders      {before:>5}{after:>10}  shared")
-    click.echo("Nothing was changed. Scale them with --apply.")
+
+
+def _show_shared(found: Shared | None) -> None:
+    if found is None or found.error:
+        click.echo(f"shared machines: {found.error if found else 'one of the services shows nothing new'}")
+        return
+    for name, (before, after) in (*found.replicas.items(), ("placeholders", found.placeholders)):
+        click.echo(f"{name:<18}{before:>5}{after:>10}  shared")
