@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Scale a modelled vLLM service on public traces; everyone gets the same router and queue order.
 
-    `shared-150` plays three services at once, with and without a pool of warm machines that they share.
+    `shared-150` plays three services at once, on machines of their own and on machines that they share.
 
     \b
     Example:
@@ -50,7 +50,7 @@ def command(
         for scenario in scenarios.split(","):
             shared = scenario.startswith(f"{NAME}-")
             orders = orders_of(scenario, quick or front)
-            todo = shared_cells() if shared else [*cells_of(scenario, quick, way), *orders]
+            todo = shared_cells(way) if shared else [*cells_of(scenario, quick, way), *orders]
             for number, cell in enumerate(todo, start=1):
                 key: dict[str, Cell] = {"input": scenario, "seed": seed, **cell.labels(), "hours": hours}
                 row = store.find(key)

@@ -21,7 +21,7 @@ ENGINE = Engine()
 PROMISE = Promise()
 MOST = 96
 # Router and order of everybody: a plain balancer, or what `dure front` does.
-PLAIN, FRONT = ("requests", "arrival"), ("tokens", "deadline")
+PLAIN, FRONT = ("requests", "arrival"), ("tokens", "fewest-late")
 
 THRESHOLDS: dict[str, tuple[float, ...]] = {
     "utilization": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
@@ -74,7 +74,13 @@ def cells_of(scenario: str, quick: bool, way: tuple[str, str] = PLAIN) -> list[B
 ORDERS: dict[str, list[BenchCell]] = {
     scenario: [
         BenchCell("dure", "work", 1.0, router, order)
-        for router, order in (("tokens", "arrival"), ("requests", "deadline"), FRONT)
+        for router, order in (
+            ("tokens", "arrival"),
+            ("requests", "deadline"),
+            ("tokens", "deadline"),
+            ("requests", "fewest-late"),
+            FRONT,
+        )
     ]
     for scenario in ("conv-150", "code-150")
 }
@@ -122,10 +128,8 @@ def _scaler(cell: BenchCell, requests: Requests, boot_s: float, work: WorkModel)
     match cell.policy:
         case "oracle":
             return OracleScaler(requests, ENGINE, boot_s, cell.knob)
-        case "hpa":
-            return HpaScaler(cell.signal, cell.knob, MOST)
-        case "keda":
-            return KedaScaler(cell.signal, cell.knob, MOST)
+        case "hpa" | "keda":
+            return threshold(cell)
         case "preset":
             preset = PRESETS[cell.signal]
             return HpaScaler("utilization", cell.knob, MOST, preset.window_s, preset.down_at / 100.0)
@@ -135,6 +139,11 @@ def _scaler(cell: BenchCell, requests: Requests, boot_s: float, work: WorkModel)
         case _:
             settings = ServingSettings(boot_s, load=cell.knob, max_replicas=MOST, forecast=False)
             return DureScaler(settings, work, 200.0)
+
+
+def threshold(cell: BenchCell) -> Scaler:
+    """HPA or KEDA on one signal."""
+    return (HpaScaler if cell.policy == "hpa" else KedaScaler)(cell.signal, cell.knob, MOST)
 
 
 @lru_cache(maxsize=8)

@@ -1,65 +1,86 @@
-"""Three services and a pool of warm machines: the cells of `dure bench scale --scenarios shared-150`."""
+"""Three services side by side: the cells of `dure bench scale --scenarios shared-150`.
+
+Each on machines of its own, by a threshold or by Dure's policy, or all on machines that they share.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from dure.bench.result import Cell, Row
-from dure.bench.scale_cells import ENGINE, MOST, PROMISE, BenchCell, parse
+from dure.bench.scale_cells import ENGINE, MOST, PROMISE, THRESHOLDS, BenchCell, parse, threshold
 from dure.bench.streams import make_stream
 from dure.scale.demand import WorkModel
 from dure.scale.serving import ServingSettings
 from dure.scale.warm import WarmPolicy, WarmSettings
-from dure.sim.serving.frontier import hours_at, misses_at
+from dure.sim.serving.frontier import Point, envelope, hours_at, misses_at
 from dure.sim.serving.profile import early, weights
-from dure.sim.serving.scalers import DureScaler
+from dure.sim.serving.scalers import DureScaler, Scaler
 from dure.sim.serving.service import Requests
 from dure.sim.serving.shared import Together, play_apart, play_shared_machines
 
 NAME = "shared"
+SERVICES = {"conv": 0, "code": 0, "conv-2": 1000}
 ALONE, POOLED = "dure", "dure-warm-pool"
 WARM_S = 20.0
 SAFETIES = (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
+# Those that ever were the best threshold of one of these streams.
+SIGNALS = {"rate": "keda", "utilization": "hpa"}
 AT_MISSES = 0.02
 
 
-def shared_cells() -> list[BenchCell]:
-    return [BenchCell(policy, "work", safety) for policy in (ALONE, POOLED) for safety in SAFETIES]
+def shared_cells(way: tuple[str, str]) -> list[BenchCell]:
+    cells = [BenchCell(policy, "work", safety) for policy in (ALONE, POOLED) for safety in SAFETIES]
+    for signal, policy in SIGNALS.items():
+        cells += [BenchCell(policy, signal, value) for value in THRESHOLDS[signal]]
+    return [msgspec.structs.replace(cell, router=way[0], order=way[1]) for cell in cells]
 
 
 def play_shared(scenario: str, seed: int, hours: float | None, cell: BenchCell) -> dict[str, Cell]:
     """Two conversation services of other hours of the day and a code service.
 
     Alone each keeps the margin of its forecast over a whole boot; together they keep that of their common forecast,
-    and machines change hands in the time of a warm start.
+    and machines change hands in the time of a warm start. Of those alone the figures of each are given too, so that
+    every service can have the threshold that suits it.
     """
     boot_s, streams = parse(scenario)[1], _streams(seed, hours)
     warm_up_s = min(3600.0, streams[0].horizon_s / 4)
-    found = _played(cell, boot_s, streams, _works(seed, hours), warm_up_s)
+    found = _played(cell, boot_s, streams, _works(seed, hours, cell.router, cell.order), warm_up_s)
     counted_h = (streams[0].horizon_s - warm_up_s) / 3600.0
-    return {
+    row: dict[str, Cell] = {
         "miss_rate": found.miss_rate,
         "gpu_hours": found.gpu_hours,
         "requests": found.requests,
         "changes_per_hour": found.changes / counted_h,
     }
+    for name, outcome in zip(SERVICES, found.outcomes, strict=True):
+        row[f"{name}_misses"] = outcome.misses
+        row[f"{name}_gpu_hours"] = None if cell.policy == POOLED else outcome.gpu_hours
+    return row
 
 
 def _played(
     cell: BenchCell, boot_s: float, streams: Sequence[Requests], works: Sequence[WorkModel], warm_up_s: float
 ) -> Together:
+    way = (cell.router, cell.order)
     if cell.policy == POOLED:
         policy = WarmPolicy(WarmSettings(boot_s, WARM_S, cell.knob), works)
-        return play_shared_machines(streams, policy, ENGINE, PROMISE, warm_up_s, MOST)
+        return play_shared_machines(streams, policy, ENGINE, PROMISE, warm_up_s, MOST, way)
     settings = ServingSettings(boot_s, safety=cell.knob, max_replicas=MOST)
-    scalers = [DureScaler(settings, work, 200.0) for work in works]
-    return play_apart(streams, scalers, boot_s, ENGINE, PROMISE, warm_up_s, MOST)
+    scalers: list[Scaler] = [
+        DureScaler(settings, work, 200.0) if cell.policy == ALONE else threshold(cell) for work in works
+    ]
+    return play_apart(streams, scalers, boot_s, ENGINE, PROMISE, warm_up_s, MOST, way)
 
 
 def shared_summary(rows: list[Row]) -> dict[str, Any]:
-    """Misses with and without the pool at the GPU-hours where two per cent are missed without it."""
+    """Misses on shared machines at the GPU-hours where two per cent are missed without: by Dure's policy on machines
+    of its own, and by the best threshold of each service."""
     curves = {
         policy: [
             (float(row["gpu_hours"] or 0.0), float(row["miss_rate"] or 0.0))
@@ -68,23 +89,45 @@ def shared_summary(rows: list[Row]) -> dict[str, Any]:
         ]
         for policy in (ALONE, POOLED)
     }
-    hours = hours_at(curves[ALONE], AT_MISSES)
+    rivals = _best_thresholds([row for row in rows if row["policy"] in SIGNALS.values()])
+    return {
+        "to_alone": _at_equal_hours(curves[ALONE], curves),
+        "to_best_thresholds": _at_equal_hours(rivals, curves),
+    }
+
+
+def _best_thresholds(rows: list[Row]) -> list[Point]:
+    """Every service with any of its thresholds that nothing beats there."""
+    if not rows:
+        return []
+    curves = [
+        envelope([(float(row[f"{name}_gpu_hours"] or 0.0), float(row[f"{name}_misses"] or 0.0)) for row in rows])
+        for name in SERVICES
+    ]
+    requests = float(rows[0]["requests"] or 1.0)
+    return [
+        (sum(hours for hours, _ in chosen), sum(misses for _, misses in chosen) / requests)
+        for chosen in itertools.product(*curves)
+    ]
+
+
+def _at_equal_hours(without: Sequence[Point], curves: dict[str, list[Point]]) -> dict[str, Any]:
+    hours = hours_at(without, AT_MISSES)
     if hours is None:
         return {"note": "two per cent of misses are not reached without the pool"}
+    found = misses_at(without, hours)
     alone, pooled = (misses_at(curves[policy], hours) for policy in (ALONE, POOLED))
-    return {"gpu_hours": hours, "alone": alone, "warm_pool": pooled, "warm_pool_to_alone": pooled / alone}
+    misses = {"without": found, "alone": alone, "warm_pool": pooled, "warm_pool_to_without": pooled / found}
+    return {"gpu_hours": hours, **misses}
 
 
 @lru_cache(maxsize=1)
 def _streams(seed: int, hours: float | None) -> tuple[Requests, ...]:
-    return (
-        make_stream("conv", seed, hours),
-        make_stream("code", seed, hours),
-        make_stream("conv", seed + 1000, hours),
-    )
+    return tuple(make_stream(name.partition("-")[0], seed + apart, hours) for name, apart in SERVICES.items())
 
 
-@lru_cache(maxsize=1)
-def _works(seed: int, hours: float | None) -> tuple[WorkModel, ...]:
-    """What tokens take of a replica of each service, from its requests of the first half hour."""
-    return tuple(weights(early(stream, 1800.0), ENGINE, PROMISE) for stream in _streams(seed, hours))
+@lru_cache(maxsize=2)
+def _works(seed: int, hours: float | None, router: str, order: str) -> tuple[WorkModel, ...]:
+    """What tokens take of a replica of each service behind that router, from its requests of the first half hour."""
+    seen = [early(stream, 1800.0) for stream in _streams(seed, hours)]
+    return tuple(weights(one, ENGINE, PROMISE, router, order) for one in seen)

@@ -14,7 +14,7 @@ from dure.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from dure.adapters.kube.endpoints import Endpoints
-    from dure.front.proxy import Front
+    from dure.front.proxy import Front, FrontSettings
 
 
 @click.command(name="front")
@@ -51,6 +51,13 @@ if TYPE_CHECKING:
     "--limit", type=click.IntRange(1), default=64, show_default=True, help="Requests that run at once on a backend."
 )
 @click.option(
+    "--ahead",
+    type=FiniteRange(min=0),
+    default=0.5,
+    show_default=True,
+    help="Seconds of prompts that a backend is given before their first tokens.",
+)
+@click.option(
     "--render", "service", type=KUBE_NAME, help="Print Gateway API manifests for this service instead of serving."
 )
 @click.option(
@@ -65,10 +72,11 @@ def command(
     port: int,
     ttft: float,
     limit: int,
+    ahead: float,
     service: str | None,
     namespace: str,
 ) -> None:
-    """Route OpenAI-style requests by expected work, and let requests that can still be on time go first.
+    """Route OpenAI-style requests by expected work, in an order in which the fewest are late.
 
     With --pods the backends are the ready pods of one or several clusters: replicas that come are used as soon as
     they are ready, and those that go get nothing new from the moment their end is decided.
@@ -93,8 +101,10 @@ def command(
         )
     if kubeconfigs and not selector:
         raise InvalidInput("--kubeconfig goes with --pods")
+    from dure.front.proxy import FrontSettings
+
     followed = (selector, namespace, pod_port, kubeconfigs) if selector else None
-    asyncio.run(_serve(list(backends), followed, host, port, ttft, limit))
+    asyncio.run(_serve(list(backends), followed, host, port, FrontSettings(ttft_s=ttft, limit=limit, ahead_s=ahead)))
 
 
 async def _serve(
@@ -102,12 +112,11 @@ async def _serve(
     followed: tuple[str, str, int, tuple[Path, ...]] | None,
     host: str,
     port: int,
-    ttft: float,
-    limit: int,
+    settings: FrontSettings,
 ) -> None:
-    from dure.front.proxy import Front, FrontSettings
+    from dure.front.proxy import Front
 
-    front = Front(urls, FrontSettings(ttft_s=ttft, limit=limit))
+    front = Front(urls, settings)
     endpoints = await _follow(front, *followed) if followed else []
     bound = await front.start(host, port)
     click.echo(f"Front on http://{host}:{bound} for {len(front.backends)} backends; state at /-/front")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from dure.front.choose import Work, work_of
+from dure.front.choose import Work, prompt_tokens, work_of
 from dure.front.proxy import Front, FrontSettings, read_request
 
 HOST = "127.0.0.1"
@@ -74,7 +74,7 @@ class Engine:
             request = await read_request(reader, LARGEST_BODY)
             if request is not None and not isinstance(request, str):
                 async with self._turn:
-                    await asyncio.sleep(work_of(request.body, 20.0, self._work))
+                    await asyncio.sleep(work_of(prompt_tokens(request.body), 20.0, self._work))
                 body = b'{"choices": [{"text": "an answer"}]}'
                 head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
                 writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)

@@ -2,30 +2,35 @@
 
 Started by `dure front`. One request per client connection turn, streamed answers pass through as they come. A
 backend that refuses a connection is skipped for a while and the request goes to another one; a request whose answer
-has begun is never sent twice. Everything is bounded: header size, body size, waiting requests.
+has begun is never sent twice. Everything is bounded: header size, body size, waiting requests, prompts that a backend
+has not begun to answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import msgspec
 
-from dure.front.choose import Backend, Waiting, Work, next_waiting, pick, prompt_tokens, work_of
+from dure.front.choose import Backend, Lanes, Pace, Waiting, Work, next_waiting, pick, prompt_tokens, work_of
 from dure.front.pulse import Answer, Counts
 
 MAX_HEADER = 64 * 1024
+_STREAM = re.compile(rb'"stream"\s*:\s*true')
 HOP = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect"}
 
 
 class FrontSettings(msgspec.Struct, frozen=True):
-    """`limit` requests run at once on a backend; `queue` may wait here, `patience_s` when there is none to ask."""
+    """`limit` requests run at once on a backend, of which prompts for `ahead_s` may be without a first token; `queue`
+    may wait here, `patience_s` when there is none to ask."""
 
     ttft_s: float = 2.0
     limit: int = 64
+    ahead_s: float = 0.5
     queue: int = 4096
     body_bytes: int = 16 * 1024 * 1024
     mean_output: float = 200.0
@@ -43,6 +48,15 @@ class Request(msgspec.Struct):
     body: bytes
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What a request should take of a backend, and its prompt of that; whether its first token will be seen."""
+
+    work_s: float
+    prompt_s: float
+    tokens: int
+    streams: bool
+
+
 class Front:
     """Routes requests to backends; create it, then `start`."""
 
@@ -55,6 +69,7 @@ class Front:
         self.number = 0
         self.served = self.refused = 0
         self.counts = Counts()
+        self.pace = Pace()
         self.server: asyncio.Server | None = None
         # A stream's own references to the task that serves it are weak: without ours it may vanish in the middle.
         self.inside: set[asyncio.Task[None] | None] = set()
@@ -111,7 +126,10 @@ class Front:
             writer.close()
 
     def _status(self) -> str:
-        backends = {b.url: {"active": b.active, "work_s": b.work_s, "draining": b.draining} for b in self.backends}
+        backends = {
+            b.url: {"active": b.active, "work_s": b.work_s, "prompts_s": b.prompts_s, "draining": b.draining}
+            for b in self.backends
+        }
         state = {
             "served": self.served,
             "refused": self.refused,
@@ -124,16 +142,17 @@ class Front:
         return msgspec.json.encode(state).decode()
 
     async def _forward(self, request: Request, writer: asyncio.StreamWriter) -> None:
-        cost = work_of(request.body, self.settings.mean_output, self.settings.work)
-        tokens = prompt_tokens(request.body)
+        asked = self._asked(request.body)
         self.counts.asked += 1
-        self.counts.prompt_tokens += tokens
+        self.counts.prompt_tokens += asked.tokens
         give_up_s = self.clock() + self.settings.patience_s
-        while (backend := await self._turn(cost, tokens, give_up_s)) is not None:
+        while (backend := await self._turn(asked, give_up_s)) is not None:
+            prompt = _Prompt(self, backend, asked)
             try:
-                begun = await self._relay(backend, request, writer)
+                begun = await self._relay(backend, request, writer, prompt)
             finally:
-                self._done(backend, cost)
+                prompt.over()
+                self._done(backend, asked.work_s)
             if begun:
                 self.served += 1
                 return
@@ -141,16 +160,21 @@ class Front:
         self.refused += 1
         await _answer(writer, 503, "no backend can take this request now")
 
-    async def _turn(self, cost: float, tokens: int, give_up_s: float) -> Backend | None:
+    def _asked(self, body: bytes) -> Asked:
+        work, tokens = self.settings.work, prompt_tokens(body)
+        whole_s = work_of(tokens, self.settings.mean_output, work)
+        return Asked(whole_s, work.prefill_s * tokens + work.request_s, tokens, bool(_STREAM.search(body)))
+
+    async def _turn(self, asked: Asked, give_up_s: float) -> Backend | None:
         """A backend with room, waiting for one if need be; None when the queue is full or nobody comes in time."""
-        backend = pick(self._open())
+        backend = pick(self._open(), self.settings.ahead_s)
         if backend is not None:
-            self._take(backend, cost)
+            self._take(backend, asked.work_s, asked.prompt_s)
             return backend
         if len(self.waiting) >= self.settings.queue:
             return None
         self.number += 1
-        entry = Waiting(self.number, self.clock(), cost, tokens)
+        entry = Waiting(self.number, self.clock(), asked.work_s, asked.prompt_s, asked.tokens)
         turn: asyncio.Future[Backend | None] = asyncio.get_running_loop().create_future()
         self.waiting.append(entry)
         self.turns[entry.number] = turn
@@ -184,9 +208,10 @@ class Front:
         now = self.clock()
         return [b for b in self.backends if not b.draining and self.resting.get(b.url, 0.0) <= now]
 
-    def _take(self, backend: Backend, cost: float) -> None:
+    def _take(self, backend: Backend, work_s: float, prompt_s: float) -> None:
         backend.active += 1
-        backend.work_s += cost
+        backend.work_s += work_s
+        backend.prompts_s += prompt_s
 
     def _done(self, backend: Backend, cost: float) -> None:
         backend.active -= 1
@@ -195,18 +220,21 @@ class Front:
 
     def _call(self) -> None:
         """Turns for those who wait, as far as there is room."""
-        while True:
-            free = pick(self._open())
-            entry = next_waiting(self.waiting, self.clock(), self.settings.ttft_s)
-            if free is None or entry is None:
+        while self.waiting:
+            there = self._open()
+            free = pick(there, self.settings.ahead_s)
+            if free is None:
                 return
+            lanes = Lanes(len(there), self.pace.value)
+            entry = next_waiting(self.waiting, self.clock(), self.settings.ttft_s, lanes)
+            assert entry is not None
             self.waiting.remove(entry)
             turn = self.turns.pop(entry.number)
             if not turn.cancelled():
-                self._take(free, entry.work_s)
+                self._take(free, entry.work_s, entry.prompt_s)
                 turn.set_result(free)
 
-    async def _relay(self, backend: Backend, request: Request, writer: asyncio.StreamWriter) -> bool:
+    async def _relay(self, backend: Backend, request: Request, writer: asyncio.StreamWriter, prompt: _Prompt) -> bool:
         """Send to one backend and copy its answer; False when nothing was answered yet."""
         parts = urlsplit(backend.url)
         try:
@@ -220,6 +248,8 @@ class Front:
             while chunk := await up_reader.read(65536):
                 begun = True
                 answer.see(chunk)
+                if answer.streams:
+                    prompt.answered()
                 writer.write(chunk)
                 await writer.drain()
         except ConnectionError:
@@ -229,6 +259,39 @@ class Front:
             self.counts.answered += int(begun)
             self.counts.output_tokens += answer.tokens
         return begun
+
+
+class _Prompt:
+    """One prompt on a backend until its first token, which makes room for the next.
+
+    A stream shows when that is. Of another answer nothing is seen before its end: there it is the time that the
+    prompts before it and its own should take.
+    """
+
+    def __init__(self, front: Front, backend: Backend, asked: Asked) -> None:
+        self._front, self._backend, self._own_s = front, backend, asked.prompt_s
+        # Those before it and its own: what its first token is expected to take.
+        self._expected_s, self._sent_s = backend.prompts_s, front.clock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._here = True
+        if not asked.streams:
+            expected_s = self._expected_s * front.pace.value
+            self._timer = asyncio.get_running_loop().call_later(expected_s, self.over)
+
+    def answered(self) -> None:
+        """Its first token has come."""
+        if self._here:
+            self._front.pace.learn(self._expected_s, self._front.clock() - self._sent_s)
+            self.over()
+
+    def over(self) -> None:
+        if not self._here:
+            return
+        self._here = False
+        if self._timer is not None:
+            self._timer.cancel()
+        self._backend.prompts_s = max(0.0, self._backend.prompts_s - self._own_s)
+        self._front._call()
 
 
 async def read_request(reader: asyncio.StreamReader, body_bytes: int) -> Request | str | None:

@@ -42,6 +42,11 @@ class Answer:
         self._tail = (self._tail + chunk)[-TAIL:]
 
     @property
+    def streams(self) -> bool:
+        """Its first piece, and with it its first token, has come."""
+        return self._pieces > 0
+
+    @property
     def tokens(self) -> int:
         said = _USAGE.findall(self._tail)
         return int(said[-1]) if said else max(self._pieces - 1, 0)

@@ -33,7 +33,7 @@ def test_everyone_goes_the_same_way_and_a_second_call_plays_nothing_again(tmp_pa
     first = called("--front", "--resume", str(kept))
     played = kept.read_text()
     found: dict[str, Any] = json.loads(first.stdout)
-    assert {(row["router"], row["order"]) for row in found["rows"]} == {("tokens", "deadline")}
+    assert {(row["router"], row["order"]) for row in found["rows"]} == {("tokens", "fewest-late")}
     assert {"oracle", "hpa", "keda", "dure"} <= {row["policy"] for row in found["rows"]}
     assert found["summary"]["conv-150 seed 101"]["best_threshold"] > 0
     assert called("--front", "--resume", str(kept)).stdout == first.stdout

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dure.front.choose import Backend, Waiting, next_waiting, pick
+from dure.front.choose import Backend, Lanes, Pace, Waiting, in_time, next_waiting, pick
 from dure.front.gateway import render
 from dure.front.proxy import Front, FrontSettings, read_request
 
@@ -143,6 +147,63 @@ async def test_a_full_front_queues_and_then_serves() -> None:
         assert sorted([(await task).content for task in tasks]) == [b"0", b"1", b"2", b"3"]
 
 
+@asynccontextmanager
+async def streaming(first_token: asyncio.Event, end: asyncio.Event) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A backend whose answers begin with its headers, have their first token later and end later still."""
+    came: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await read_request(reader, 1 << 20)
+        assert request is not None
+        assert not isinstance(request, str)
+        came.append(request.body)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        await first_token.wait()
+        writer.write(b"data: {}\n\n")
+        await end.wait()
+        writer.write(b"data: [DONE]\n\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", came
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_prompt_is_sent_when_those_before_it_have_had_their_first_token() -> None:
+    first_token, end = asyncio.Event(), asyncio.Event()
+    body = b'{"stream": true, "prompt": "%s"}' % (b"x" * 40_000)
+    async with (
+        streaming(first_token, end) as (url, came),
+        front([url], FrontSettings(ahead_s=0.5)) as (made, client),
+    ):
+        tasks = [asyncio.create_task(client.post("/v1/completions", content=body)) for _ in range(3)]
+        await until(lambda: len(made.waiting) == 2 and len(came) == 1)
+        assert made.backends[0].prompts_s > 0.5
+        first_token.set()
+        await until(lambda: len(came) == 3 and not made.waiting)
+        assert made.backends[0].active == 3
+        end.set()
+        assert [(await task).status_code for task in tasks] == [200, 200, 200]
+        assert made.backends[0].prompts_s == pytest.approx(0.0)
+        assert made.pace.value != 1.0
+
+
+async def test_where_no_first_token_is_seen_the_next_prompt_is_sent_when_it_should_have_come() -> None:
+    all_there = asyncio.Barrier(3)
+
+    async def slow(body: bytes) -> bytes:
+        await all_there.wait()
+        return body
+
+    async with backend(slow) as url, front([url], FrontSettings(ahead_s=0.0)) as (_, client):
+        tasks = [asyncio.create_task(client.post("/v1/x", content=b"x" * 400)) for _ in range(3)]
+        assert [(await task).status_code for task in tasks] == [200, 200, 200]
+
+
 async def test_malformed_and_oversized_requests_are_refused() -> None:
     async def fine(body: bytes) -> bytes:
         return b"fine"
@@ -153,18 +214,63 @@ async def test_malformed_and_oversized_requests_are_refused() -> None:
 
 def test_late_requests_go_last_and_the_rest_in_order() -> None:
     waiting = [Waiting(1, 0.0, 1.0), Waiting(2, 9.0, 1.0), Waiting(3, 9.5, 1.0)]
-    chosen = next_waiting(waiting, 10.0, ttft_s=2.0)
-    assert chosen is not None
-    assert chosen.number == 2
-    assert next_waiting(waiting, 100.0, ttft_s=2.0) == waiting[0]
-    assert next_waiting([], 0.0, 2.0) is None
+    assert next_waiting(waiting, 10.0, 2.0, Lanes()) == waiting[1]
+    assert next_waiting(waiting, 100.0, 2.0, Lanes()) == waiting[0]
+    assert next_waiting([], 0.0, 2.0, Lanes()) is None
+
+
+def test_a_long_prompt_stands_aside_where_it_would_make_others_late() -> None:
+    waiting = [Waiting(1, 0.0, 1.9, 1.9), Waiting(2, 0.1, 0.5, 0.5), Waiting(3, 0.2, 0.5, 0.5)]
+    assert next_waiting(waiting, 0.2, 2.0, Lanes()) == waiting[1]
+    assert next_waiting(waiting[:1], 0.1, 2.0, Lanes()) == waiting[0]
+    # With three at once, or prompts that take half of what was expected, all of them can be in time.
+    assert in_time(waiting, 0.1, 2.0, Lanes(3)) == waiting
+    assert in_time(waiting, 0.1, 2.0, Lanes(1, 0.5)) == waiting
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 3.0), st.floats(0.01, 2.5)), max_size=8),
+    st.floats(0.0, 4.0),
+)
+def test_no_order_has_more_requests_in_time(asked: list[tuple[float, float]], now_s: float) -> None:
+    arrived = sorted(at_s for at_s, _ in asked)
+    waiting = [
+        Waiting(number, at_s, work_s, work_s)
+        for number, (at_s, (_, work_s)) in enumerate(zip(arrived, asked, strict=True))
+    ]
+    found = in_time(waiting, now_s, 2.0, Lanes())
+    assert _all_in_time(found, now_s)
+    most = max(
+        size
+        for size in range(len(waiting) + 1)
+        if any(_all_in_time(some, now_s) for some in itertools.combinations(waiting, size))
+    )
+    assert len(found) == most
+
+
+def _all_in_time(some: Sequence[Waiting], now_s: float) -> bool:
+    """By arrival, which is by deadline: if that order does not do it, none does."""
+    ends_s = itertools.accumulate((one.prompt_s for one in some), initial=now_s)
+    next(ends_s)
+    return all(end_s <= one.arrived_s + 2.0 + 1e-9 for one, end_s in zip(some, ends_s, strict=True))
+
+
+def test_the_pace_follows_what_prompts_really_take() -> None:
+    pace = Pace()
+    assert pace.value == 1.0
+    for _ in range(500):
+        pace.learn(0.2, 0.6)
+    assert pace.value == pytest.approx(3.0, rel=0.1)
+    pace.learn(0.0, 1e9)
+    assert pace.value == 20.0
 
 
 def test_the_backend_with_least_work_is_picked_and_full_ones_never() -> None:
-    backends = [Backend("a", 2, 1, 5.0), Backend("b", 2, 2, 0.0), Backend("c", 2, 1, 3.0, draining=True)]
-    chosen = pick(backends)
-    assert chosen is not None
-    assert chosen.url == "a"
+    busy, full, leaving = Backend("a", 2, 1, 5.0), Backend("b", 2, 2, 0.0), Backend("c", 2, 1, 3.0, draining=True)
+    reading = Backend("d", 2, 1, 4.0, prompts_s=0.6)
+    assert pick([busy, full, leaving, reading], ahead_s=0.5) is busy
+    assert pick([busy, full, leaving, reading], ahead_s=1.0) is reading
+    assert pick([full, leaving], ahead_s=1.0) is None
 
 
 def test_the_same_policy_renders_as_gateway_resources() -> None:

@@ -19,6 +19,7 @@ FREE, BOOTING, READY, DRAINING = range(4)
 CONTEXT, OUTPUT, CUR_CONTEXT, LEFT, NEXT = range(5)
 ARRIVAL, FIRST, DONE = range(3)
 BASE, PER_PREFILL, PER_SEQUENCE, PER_CACHED, CACHE, BUDGET, SEQUENCES, TTFT, W_PREFILL, W_DECODE = range(10)
+ARRIVED, IN_TIME, FEWEST_LATE = range(3)
 TTFT_SUM, TTFT_N, TPOT_SUM, TPOT_N, OUT_SUM, DONE_N, PREEMPTED, WAIT_TOKENS = range(8)
 
 
@@ -98,7 +99,9 @@ def _pop_head(ri: Any, qi: Any, r: Any, late: Any) -> Any:
 def _next(ri: Any, rf: Any, qi: Any, qf: Any, par: Any, r: Any, order: Any) -> Any:
     """1 the on-time queue has one to admit, 2 the late queue, 0 none has arrived."""
     now = rf[r, CLOCK]
-    if order == 1:
+    if order == FEWEST_LATE:
+        _put_aside(ri, rf, qi, qf, par, r)
+    elif order == IN_TIME:
         while ri[r, HEAD] >= 0:
             q = ri[r, HEAD]
             if qf[q, FIRST] > 0.0 or now - qf[q, ARRIVAL] <= par[TTFT]:
@@ -108,6 +111,40 @@ def _next(ri: Any, rf: Any, qi: Any, qf: Any, par: Any, r: Any, order: Any) -> A
     if ri[r, HEAD] >= 0 and qf[ri[r, HEAD], ARRIVAL] <= now:
         return 1
     return 2 if ri[r, LATE_HEAD] >= 0 else 0
+
+
+@njit(cache=True)
+def _put_aside(ri: Any, rf: Any, qi: Any, qf: Any, par: Any, r: Any) -> None:
+    """Until all who wait can have their first token in time, the longest prompt before one that cannot goes to the
+    late queue: the fewest possible are late (Moore 1968). Who has had its first token stays where it is."""
+    now = rf[r, CLOCK]
+    step = par[BASE] + par[PER_SEQUENCE] * ri[r, NDEC] + par[PER_CACHED] * ri[r, KV]
+    token = par[PER_PREFILL] + step / max(par[BUDGET] - ri[r, NDEC], 1.0)
+    at, before, q = now, -1, ri[r, HEAD]
+    longest, longest_before = -1, -1
+    while q >= 0 and qf[q, ARRIVAL] <= now:
+        at += token * qi[q, CUR_CONTEXT]
+        if qf[q, FIRST] == 0.0:
+            if longest < 0 or qi[q, CUR_CONTEXT] > qi[longest, CUR_CONTEXT]:
+                longest, longest_before = q, before
+            if at - qf[q, ARRIVAL] > par[TTFT]:
+                _unlink(ri, qi, r, longest, longest_before)
+                _push_tail(ri, qi, r, longest, True)
+                at, before, q = now, -1, ri[r, HEAD]
+                longest, longest_before = -1, -1
+                continue
+        before, q = q, qi[q, NEXT]
+
+
+@njit(cache=True)
+def _unlink(ri: Any, qi: Any, r: Any, q: Any, before: Any) -> None:
+    """Take one out of the middle of the on-time queue; `before` stands in front of it (-1: nobody)."""
+    if before < 0:
+        ri[r, HEAD] = qi[q, NEXT]
+    else:
+        qi[before, NEXT] = qi[q, NEXT]
+    if ri[r, TAIL] == q:
+        ri[r, TAIL] = before
 
 
 @njit(cache=True)

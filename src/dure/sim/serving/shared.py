@@ -17,16 +17,17 @@ from dure.scale.warm import Machines, WarmPolicy
 from dure.sim.serving import kernel as k
 from dure.sim.serving.run import STEP_S, first_replicas
 from dure.sim.serving.scalers import Scaler, seen_of
-from dure.sim.serving.service import Engine, Promise, Reading, Requests, Service
+from dure.sim.serving.service import Engine, Outcome, Promise, Reading, Requests, Service
 
 
 class Together(msgspec.Struct, frozen=True):
-    """What all services cost and missed together."""
+    """What all services cost and missed together; `outcomes` of each, whose GPU-hours add up where none is shared."""
 
     requests: int
     misses: int
     gpu_hours: float
     changes: int
+    outcomes: tuple[Outcome, ...]
 
     @property
     def miss_rate(self) -> float:
@@ -101,10 +102,11 @@ def play_shared_machines(
     promise: Promise,
     warm_up_s: float = 3600.0,
     most: int = 96,
+    way: tuple[str, str] = ("requests", "arrival"),
 ) -> Together:
     """One whole run of all services on machines that they share. Deterministic."""
     settings = policy.settings
-    services = _services(streams, engine, promise, settings.warm_s, most)
+    services = _services(streams, engine, promise, settings.warm_s, most, way)
     shared = SharedMachines(services, settings.boot_s, settings.warm_s)
     while services[0].now_s < min(stream.horizon_s for stream in streams):
         if services[0].now_s <= warm_up_s:
@@ -123,9 +125,10 @@ def play_apart(
     promise: Promise,
     warm_up_s: float = 3600.0,
     most: int = 96,
+    way: tuple[str, str] = ("requests", "arrival"),
 ) -> Together:
     """The same streams, each service on its own. Deterministic."""
-    services = _services(streams, engine, promise, boot_s, most)
+    services = _services(streams, engine, promise, boot_s, most, way)
     while services[0].now_s < min(stream.horizon_s for stream in streams):
         for service, scaler in zip(services, scalers, strict=True):
             if service.now_s <= warm_up_s:
@@ -135,17 +138,18 @@ def play_apart(
 
 
 def _services(
-    streams: Sequence[Requests], engine: Engine, promise: Promise, boot_s: float, most: int
+    streams: Sequence[Requests], engine: Engine, promise: Promise, boot_s: float, most: int, way: tuple[str, str]
 ) -> list[Service]:
     services = []
     for stream in streams:
-        service = Service(stream, engine, promise, boot_s, limit=most, mean_output=float(stream.output.mean()))
+        mean_output = float(stream.output.mean())
+        service = Service(stream, engine, promise, boot_s, *way, limit=most, mean_output=mean_output)
         service.start_with(first_replicas(stream, engine, most))
         services.append(service)
     return services
 
 
 def _together(services: Sequence[Service], gpu_hours: float, changes: int) -> Together:
-    outcomes = [service.outcome() for service in services]
+    outcomes = tuple(service.outcome() for service in services)
     requests, misses = (sum(getattr(one, name) for one in outcomes) for name in ("requests", "misses"))
-    return Together(requests, misses, gpu_hours, changes)
+    return Together(requests, misses, gpu_hours, changes, outcomes)

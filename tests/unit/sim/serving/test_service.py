@@ -30,7 +30,7 @@ def run_fixed(requests: Requests, replicas: int, **options: str) -> Service:
 
 
 @pytest.mark.parametrize("router", ["requests", "tokens"])
-@pytest.mark.parametrize("order", ["arrival", "deadline"])
+@pytest.mark.parametrize("order", ["arrival", "deadline", "fewest-late"])
 def test_every_request_is_answered_once_and_the_cache_is_empty_afterwards(router: str, order: str) -> None:
     service = run_fixed(stream(6.0, 300), 3, router=router, order=order)
     outcome = service.outcome()
@@ -52,6 +52,21 @@ def test_under_overload_deadline_order_saves_requests() -> None:
     plain = run_fixed(requests, 2, order="arrival").outcome()
     smart = run_fixed(requests, 2, order="deadline").outcome()
     assert smart.ttft_misses < plain.ttft_misses
+
+
+def test_where_long_prompts_stand_aside_fewer_are_late() -> None:
+    requests = stream(8.0, 300)
+    order = run_fixed(requests, 2, order="deadline")
+    fewest = run_fixed(requests, 2, order="fewest-late")
+    assert fewest.outcome().ttft_misses < 0.8 * order.outcome().ttft_misses
+
+
+def test_without_overload_nobody_stands_aside() -> None:
+    requests = stream(4.0, 300)
+    plain = run_fixed(requests, 8, order="arrival")
+    fewest = run_fixed(requests, 8, order="fewest-late")
+    assert (plain.outcome().ttft_misses, fewest.outcome().ttft_misses) == (0, 0)
+    assert np.array_equal(plain.qf, fewest.qf)
 
 
 def test_a_full_cache_preempts_and_still_finishes() -> None:
