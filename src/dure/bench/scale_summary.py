@@ -96,6 +96,6 @@ def _order_worth(rows: list[Row]) -> dict[str, float]:
     special = [row for row in rows if (row["router"], row["order"]) != PLAIN]
     if not special or len(special) == len(rows):
         return {}
-    knob = special[0]["knob"]
-    same = [row for row in rows if row["policy"] == "dure" and row["knob"] == knob]
+    one = special[0]
+    same = [row for row in rows if all(row[name] == one[name] for name in ("policy", "signal", "knob"))]
     return {f"{row['router']} + {row['order']}": float(row["miss_rate"] or 0.0) for row in same}

@@ -58,3 +58,32 @@ def test_at_equal_hours_misses_are_compared_and_the_gap_to_the_oracle_is_told() 
 def test_no_gap_is_told_where_the_oracle_was_not_played_at_that_cost() -> None:
     rows = [row("keda", 10.0, 0.02), row("dure", 10.0, 0.01), row("oracle", 50.0, 0.0)]
     assert summarise(rows, ("requests", "arrival"))["conv-150 seed 1"]["gap_closed"] is None
+
+
+def test_the_worth_of_an_order_is_told_at_the_same_threshold() -> None:
+    rows = [row("keda", 10.0, 0.02), row("dure", 9.0, 0.01), row("keda", 10.0, 0.005) | {"order": "fewest-late"}]
+    told = summarise(rows, ("requests", "arrival"))["conv-150 seed 1, router and order"]
+    assert told == {"requests + arrival": 0.02, "requests + fewest-late": 0.005}
+
+
+def together(policy: str, knob: float, parts: list[tuple[float, int]]) -> dict[str, Any]:
+    hours, misses = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    each = {
+        f"{name}_{what}": value
+        for name, part in zip(("conv", "code", "conv-2"), parts, strict=True)
+        for what, value in zip(("gpu_hours", "misses"), part, strict=True)
+    }
+    return row(policy, hours, misses / 1000) | {"input": "shared-150", "knob": knob, "requests": 1000, **each}
+
+
+def test_shared_machines_are_held_against_the_best_threshold_of_each_service() -> None:
+    rows = [
+        together("keda", 1.0, [(4.0, 10), (1.0, 500), (4.0, 5)]),
+        together("keda", 0.5, [(8.0, 9), (2.0, 5), (8.0, 4)]),
+        together("dure", 1.0, [(3.0, 10), (3.0, 5), (3.0, 5)]),
+        together("dure-warm-pool", 1.0, [(3.0, 2), (3.0, 1), (3.0, 1)]),
+    ]
+    told = summarise(rows, ("requests", "arrival"))["shared-150 seed 1"]
+    assert told["to_best_thresholds"]["gpu_hours"] == pytest.approx(10.0)
+    assert told["to_best_thresholds"]["warm_pool_to_without"] == pytest.approx(0.2)
+    assert told["to_alone"]["gpu_hours"] == pytest.approx(9.0)
