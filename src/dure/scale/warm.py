@@ -31,8 +31,8 @@ class WarmSettings(msgspec.Struct, frozen=True):
     boot_s: float
     warm_s: float = 20.0
     safety: float = 2.0
-    keen: float = 2.0
-    apart: float = 1.5
+    keen: float = 3.0
+    apart: float = 0.5
     kept: float = 1.0
     sudden_s: float = 60.0
     slow_s: float = 6 * 3600.0
