@@ -10,6 +10,7 @@ than who gets it has: else it would soon come back. Giving back goes in steps.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -83,13 +84,12 @@ def shares(services: tuple[Service, ...], settings: PoolSettings) -> tuple[Share
     total = sum(service.primary for service in services) + settings.elastic
     _shrink_to(total, services, granted)
     order = sorted(services, key=lambda s: (-s.priority, s.name))
-    for service in order:
-        free = max(total - sum(granted.values()), 0)
-        granted[service.name] += max(min(service.wish - granted[service.name], free), 0)
-        for donor in reversed(order):
-            while granted[service.name] < service.wish and _parts(donor, service, granted, settings):
-                granted[donor.name] -= 1
-                granted[service.name] += 1
+    before: dict[str, int] = {}
+    # What one takes may leave another in reach of a third. Every change of hands evens reserves out, so this ends.
+    while granted != before:
+        before = dict(granted)
+        for service in order:
+            _grow(service, order, granted, total, settings)
     return tuple(_share(service, granted[service.name]) for service in services)
 
 
@@ -123,6 +123,18 @@ def _keeps(service: Service, settings: PoolSettings) -> int:
     if service.running <= service.wish or service.calm_rounds < settings.calm:
         return max(service.running, service.min_replicas)
     return max(service.wish, service.running - settings.give_back)
+
+
+def _grow(
+    service: Service, order: Sequence[Service], granted: dict[str, int], total: int, settings: PoolSettings
+) -> None:
+    """Towards its wish: what is free first, then what others can do without, the lowest priority first."""
+    free = max(total - sum(granted.values()), 0)
+    granted[service.name] += max(min(service.wish - granted[service.name], free), 0)
+    for donor in reversed(order):
+        while granted[service.name] < service.wish and _parts(donor, service, granted, settings):
+            granted[donor.name] -= 1
+            granted[service.name] += 1
 
 
 def _parts(donor: Service, taker: Service, granted: dict[str, int], settings: PoolSettings) -> bool:

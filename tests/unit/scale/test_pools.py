@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dure.scale.pools import PoolSettings, Service, reallocation, rollback, shares
@@ -61,6 +61,7 @@ NEEDY = st.lists(
 )  # fmt: skip
 
 
+@example([(4, 0, 4, 6.7, 4.4, 1), (5, 0, 0, 2.8, 0.85, 2), (3, 1, 2, 6.5, 0.75, 0), (5, 3, 12, 1.1, 2.1, 2)], 7, 0)
 @given(NEEDY, st.integers(0, 8), st.integers(0, 5))
 def test_nobody_is_pushed_below_what_it_needs_nor_below_its_minimum_and_giving_again_changes_nothing(
     raw: list[tuple[int, int, int, float, float, int]], elastic: int, rounds: int
