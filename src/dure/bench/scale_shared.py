@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dure.bench.result import Cell, Row
-from dure.bench.scale_cells import ENGINE, MOST, PROMISE, THRESHOLDS, BenchCell, parse, threshold
+from dure.bench.scale_cells import ENGINE, MOST, PROMISE, BenchCell, parse, threshold
 from dure.bench.streams import make_stream
 from dure.scale.demand import WorkModel
 from dure.scale.serving import ServingSettings
@@ -29,7 +29,8 @@ SERVICES = {"conv": 0, "code": 0, "conv-2": 1000}
 ALONE, POOLED = "dure", "dure-warm-pool"
 WARM_S = 20.0
 SAFETIES = (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
-# Those that ever were the best threshold of one of these streams.
+# The signals that ever were the best of one of these streams, and their thresholds around two per cent of misses.
+THRESHOLDS = {"rate": (1.0, 1.25, 1.5, 1.75, 1.9, 2.05, 2.2), "utilization": (0.7, 0.8, 0.9)}
 SIGNALS = {"rate": "keda", "utilization": "hpa"}
 AT_MISSES = 0.02
 
