@@ -225,7 +225,7 @@ class Cycle:
             units: list[tuple[int, int, int]] = []
             for record in self.snapshot.records:
                 home = record.status.placement
-                end_s = expected_end(record, self.settings.duration_high)
+                end_s = expected_end(record, self.settings.duration_high, self.snapshot.now_s)
                 if home is None or end_s is None or (home.cluster, home.pool) not in self.rows:
                     continue
                 hour = max(1, math.ceil(end_s / HOUR_S) - base_h)

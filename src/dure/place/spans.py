@@ -21,14 +21,19 @@ def past_help(record: WorkloadRecord, now_s: Instant) -> bool:
     return now_s + left_s > record.status.submitted_s + spec.deadline_s
 
 
-def expected_end(record: WorkloadRecord, slow: float) -> Instant | None:
-    """When a placed workload should be gone, a slow run assumed; None for serving, which stays."""
-    home = record.status.placement
+def expected_end(record: WorkloadRecord, slow: float, now_s: Instant) -> Instant | None:
+    """When a placed workload should be gone, a slow run assumed; None for serving, which stays.
+
+    What is done was safe at the last checkpoint, so what is left is counted from there and not from the start.
+    """
+    home, status = record.status.placement, record.status
     if home is None or record.spec.type is WorkloadType.SERVING:
         return None
     speed = record.spec.speed_on(home.class_name) or 1.0
-    begun = record.status.started_s if record.status.started_s is not None else home.start_s
-    return begun + slow * run_time(record.spec, speed, record.status.done_s)
+    since_s = status.started_s if status.started_s is not None else home.start_s
+    if status.done_s > 0.0:
+        since_s = max(since_s, now_s - record.spec.checkpoint_s)
+    return since_s + slow * run_time(record.spec, speed, status.done_s)
 
 
 def claim_of(index: int, record: WorkloadRecord, now_s: Instant) -> Claim:

@@ -95,7 +95,7 @@ def _ending(snapshot: Snapshot, slow: float) -> dict[tuple[str, str], list[tuple
     """Who should leave each pool when, and with how much of its devices."""
     found: dict[tuple[str, str], list[tuple[Instant, Milli]]] = {}
     for record in snapshot.records:
-        home, end_s = record.status.placement, expected_end(record, slow)
+        home, end_s = record.status.placement, expected_end(record, slow, snapshot.now_s)
         if home is not None and end_s is not None:
             gone_s = max(end_s, snapshot.now_s + _OVERDUE_S)
             milli = record.spec.demand.device_milli * home.replicas

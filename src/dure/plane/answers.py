@@ -11,6 +11,7 @@ from dure.model.snapshot import Snapshot
 from dure.model.units import Instant
 from dure.model.workload import Phase, Workload, WorkloadRecord, WorkloadStatus, WorkloadType
 from dure.place import Offer, options_for
+from dure.place.spans import expected_end
 from dure.place.spot_rule import spot_ruling
 from dure.plane.nearest import held_lines
 
@@ -160,7 +161,7 @@ def _eta(record: WorkloadRecord, snapshot: Snapshot) -> tuple[Instant | None, st
         for other in snapshot.records
         if (home := other.status.placement) is not None
         and f"{home.cluster}/{home.pool}" in pools
-        and (end := _expected_end(other)) is not None
+        and (end := expected_end(other, 1.0, snapshot.now_s)) is not None
     ]
     if not ends:
         return None, ""
@@ -171,15 +172,6 @@ def _eta(record: WorkloadRecord, snapshot: Snapshot) -> tuple[Instant | None, st
 
 
 _ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)
-
-
-def _expected_end(record: WorkloadRecord) -> Instant | None:
-    status, spec = record.status, record.spec
-    if spec.type is WorkloadType.SERVING or status.placement is None:
-        return None
-    speed = spec.speed_on(status.placement.class_name) or 1.0
-    begun = status.started_s if status.started_s is not None else status.placement.start_s
-    return begun + max(0.0, spec.duration_s - status.done_s) / speed
 
 
 def _span(seconds: float) -> str:

@@ -55,19 +55,26 @@ def test_of_a_share_memory_counts_where_it_is_the_larger_part(compute: int, memo
 
 
 def test_a_run_ends_when_a_slow_one_would_from_its_start() -> None:
-    assert expected_end(running("w", 2.0), 1.5) == NOW_S + 3 * HOUR_S
-    assert expected_end(running("w", 2.0, began_h=-1.0), 1.0) == NOW_S + HOUR_S
-    assert expected_end(running("w", 2.0, began_h=None), 1.0) == NOW_S + HOUR_S, "from the start that was decided"
-    halfway = running("w", 2.0)
-    halfway = replace(halfway, status=replace(halfway.status, done_s=HOUR_S))
-    assert expected_end(halfway, 1.0) == NOW_S + HOUR_S
+    assert expected_end(running("w", 2.0), 1.5, NOW_S) == NOW_S + 3 * HOUR_S
+    assert expected_end(running("w", 2.0, began_h=-1.0), 1.0, NOW_S) == NOW_S + HOUR_S
+    decided = running("w", 2.0, began_h=None)
+    assert expected_end(decided, 1.0, NOW_S) == NOW_S + HOUR_S, "from the start that was decided"
     slow = running("w", 2.0)
     home = slow.status.placement
     assert home is not None
     slow = replace(slow, status=replace(slow.status, placement=replace(home, class_name="small")))
-    assert expected_end(slow, 1.0) == NOW_S + 4 * HOUR_S
-    assert expected_end(running("w", 2.0, type=WorkloadType.SERVING), 1.0) is None
-    assert expected_end(record(training("waits")), 1.0) is None
+    assert expected_end(slow, 1.0, NOW_S) == NOW_S + 4 * HOUR_S
+    assert expected_end(running("w", 2.0, type=WorkloadType.SERVING), 1.0, NOW_S) is None
+    assert expected_end(record(training("waits")), 1.0, NOW_S) is None
+
+
+def test_what_is_left_after_a_checkpoint_is_counted_from_there_and_not_from_the_start() -> None:
+    """Eight of ten hours done since eight hours ago: it goes on for two, and was not over six hours ago."""
+    long = running("w", 10.0, began_h=-8.0, checkpoint_s=600.0)
+    long = replace(long, status=replace(long.status, done_s=8 * HOUR_S))
+    assert expected_end(long, 1.0, NOW_S) == NOW_S - 600.0 + 2 * HOUR_S
+    young = replace(long, status=replace(long.status, started_s=NOW_S - 60.0))
+    assert expected_end(young, 1.0, NOW_S) == NOW_S - 60.0 + 2 * HOUR_S, "it goes on here since a minute"
 
 
 def test_what_runs_is_given_back_from_the_hour_after_its_slow_end() -> None:
