@@ -1,10 +1,10 @@
 """Ours with moves in `bench place`: once an hour those who run are asked together with those who wait.
 
-`place_aside.rearranged` decides. Who runs may stay, go on elsewhere, or stop and go on later, there or elsewhere. An
-interruption costs half a checkpoint interval of work done again, the transfer of the state and its loading: slots
-that are paid and taken in the next leg; another region also the transfer itself. The policy's limits hold: nobody is
-asked again within `move_cooldown_h`, and in an hour at most as many as may move, the largest rests first. Whoever
-could not be in time after an interruption is not asked.
+`place.aside.rearranged` decides, as it does in the plane. Who runs may stay, go on elsewhere, or stop and go on
+later, there or elsewhere. An interruption costs half a checkpoint interval of work done again, the transfer of the
+state and its loading: slots that are paid and taken in the next leg; another region also the transfer itself. The
+policy's limits hold: nobody is asked again within `move_cooldown_h`, and in an hour at most as many as may move, the
+largest rests first. Whoever could not be in time after an interruption is not asked.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 
 from dure.bench.demand import running_sum
-from dure.bench.place_aside import Standing, rearranged
 from dure.bench.place_ours import Planner
 from dure.bench.replay import SLOTS_PER_HOUR, Fleet, Jobs, Outcome
 from dure.model.units import HOUR_S
+from dure.place.aside import Standing, rearranged
 from dure.place.instance import Instance, Ints, Longs, instance
 from dure.place.settings import PlaceSettings
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dure.bench.place_aside import Standing, rearranged
+from dure.place.aside import Standing, rearranged
 from dure.place.instance import Instance, broken, instance
 from dure.place.solver import Method, Search, Solver
 

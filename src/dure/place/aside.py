@@ -1,9 +1,10 @@
 """One plan for those who wait and those who run: who runs may stay, or stand aside where that saves enough.
 
-Called by `place_moves` for the row `ours+moves`. The same `agreed` decides as for those who wait alone. Each of those
-who run has an option that is staying; any other (another row, or a later start anywhere) has to save a share of what
-staying costs on top of all that an interruption costs, which is in the options themselves. Nobody who runs is left
-out: all of them are let in first, where they are. O(options) beside `agreed`.
+Called by `rearrange` for the plane and by `bench place` for its row `ours+moves`: what is measured is what decides.
+It is the same `agreed` as for those who wait alone. Each of those who run has an option that is staying; any other
+(another row, or a later start anywhere) has to save a share of what staying costs on top of all that an interruption
+costs, which is in the options themselves. Nobody who runs is left out: all of them are let in first, where they are.
+O(options) beside `agreed`.
 """
 
 from __future__ import annotations
