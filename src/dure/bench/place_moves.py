@@ -18,8 +18,8 @@ from dure.bench.demand import running_sum
 from dure.bench.place_ours import Planner
 from dure.bench.replay import SLOTS_PER_HOUR, Fleet, Jobs, Outcome
 from dure.model.units import HOUR_S
-from dure.place.aside import Standing, rearranged
-from dure.place.instance import Instance, Ints, Longs, instance
+from dure.place.aside import Standing, rearranged, with_stays
+from dure.place.instance import Instance, Ints, Longs
 from dure.place.settings import PlaceSettings
 
 SLOT_S = HOUR_S / SLOTS_PER_HOUR
@@ -213,18 +213,12 @@ class _Present(msgspec.Struct, frozen=True):
 
 
 def _with_stays(made: Instance, asked: int, running: list[_Present], slot: int, free: Ints) -> tuple[Instance, Longs]:
-    """One more option, the last, for each of `running`, who stand behind the `asked`: to go on where it is."""
-    behind = made.first[asked + 1 :]
-    rows = [(was.region, -1, 0, was.rest, was.width) for was in running]
-    option = np.insert(made.option, behind, np.array(rows, np.int32), axis=0)
-    cost = np.insert(made.cost, behind, [was.stay for was in running])
-    first = made.first.copy()
-    first[asked + 1 :] += np.arange(1, len(running) + 1)
-    stay = np.full(made.jobs, -1, np.int64)
-    stay[asked:] = first[asked + 1 :] - 1
+    """With staying as one more option of each of `running`, who stand behind the `asked`."""
+    rows = np.array([(was.region, -1, 0, was.rest, was.width) for was in running], np.int32)
+    cost = np.array([was.stay for was in running])
     last = max(made.hours, max(was.rest for was in running))
-    capacity = np.ascontiguousarray(free[:, slot : slot + last, None])
-    return instance(first, option, cost, made.hold, made.need, capacity), stay
+    reaching = msgspec.structs.replace(made, capacity=np.ascontiguousarray(free[:, slot : slot + last, None]))
+    return with_stays(reaching, np.arange(asked, made.jobs), rows, cost)
 
 
 def outcome_of(jobs: Jobs, fleet: Fleet, legs: list[Leg], cost: Interruption) -> Outcome:

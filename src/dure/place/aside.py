@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from dure.place.agree import agreed
-from dure.place.instance import Instance, Longs
+from dure.place.instance import Floats, Instance, Ints, Longs
 from dure.place.solver import Solver
 
 
@@ -38,3 +38,21 @@ def rearranged(inst: Instance, standing: Standing, threshold: float, solver: Sol
     order = np.concatenate((np.flatnonzero(runs), standing.order[~runs[standing.order]]))
     meant = np.where(runs, standing.stay, standing.meant)
     return agreed(msgspec.structs.replace(inst, cost=cost), order, solver, seed, meant)
+
+
+def with_stays(made: Instance, jobs: Longs, rows: Ints, cost: Floats) -> tuple[Instance, Longs]:
+    """One more option, the last, for each of `jobs` (rising): to go on where it is. Also which option that is for
+    each job of `made`, -1 for those who wait. What is paid for already draws on no budget."""
+    behind = made.first[jobs + 1]
+    first = made.first.copy()
+    first[1:] += np.cumsum(np.bincount(jobs, minlength=made.jobs))
+    stay = np.full(made.jobs, -1, np.int64)
+    stay[jobs] = first[jobs + 1] - 1
+    grown = msgspec.structs.replace(
+        made,
+        first=first,
+        option=np.insert(made.option, behind, rows, axis=0),
+        cost=np.insert(made.cost, behind, cost),
+        drain=np.insert(made.drain, behind, 0.0, axis=0),
+    )
+    return grown, stay

@@ -48,10 +48,12 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Dispute(msgspec.Struct, frozen=True):
-    """A batch in which not everybody can have what he likes best, as numbers for the solver."""
+    """A batch in which not everybody can have what he likes best, as numbers for the solver. `quotas` are the rows of
+    those that options draw on, by tenant and class."""
 
     instance: Instance
     choices: tuple[Choice, ...]
+    quotas: Mapping[tuple[str, str], int]
 
 
 def batch_of(
@@ -68,7 +70,7 @@ def batch_of(
 def dispute_of(cycle: Cycle, batch: Batch) -> Dispute:
     build = _Build(cycle, batch)
     made = build.instance()
-    return Dispute(made, tuple(build.choices))
+    return Dispute(made, tuple(build.choices), build.quotas)
 
 
 def wishes(cycle: Cycle, batch: Batch) -> tuple[Choice | None, ...] | None:

@@ -24,6 +24,7 @@ from dure.model.units import WHOLE_MILLI, Instant
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.room import PoolRoom
 from dure.place.turn import ON_PURPOSE, ROOM
+from dure.place.vacated import room_without, usage_without
 
 Decide = Callable[[Snapshot], Sequence[Decision]]
 
@@ -126,45 +127,15 @@ def _starts(
     leaving = [one for one in there if one.status.leaving_s is not None]
     gone = (*plan.victims, *leaving)
     pools = tuple(
-        _without(pool, gone, snapshot) if f"{pool.cluster}/{pool.name}" == plan.where else pool
+        room_without(pool, gone, snapshot.catalogue) if f"{pool.cluster}/{pool.name}" == plan.where else pool
         for pool in snapshot.pools
     )
-    usage = tuple(
-        replace(
-            used,
-            device_milli=_less(used.device_milli, [one for one in plan.victims if one.spec.tenant == used.tenant]),
-        )
-        for used in snapshot.usage
-    )
+    usage = tuple(usage_without(used, plan.victims) for used in snapshot.usage)
     names = {one.name for one in plan.victims}
     left = tuple(one for one in snapshot.records if one.name not in names)
     found = decide(replace(snapshot, records=left, pools=pools, usage=usage))
     mine = [one.placement for one in found if isinstance(one, Place) and one.workload == record.name]
     return any(f"{home.cluster}/{home.pool}" == plan.where for home in mine)
-
-
-def _without(pool: VNodePool, gone: Sequence[WorkloadRecord], snapshot: Snapshot) -> VNodePool:
-    """What is certain of the pool when they have left: each of their pods frees what it has, on one node."""
-    memory_mib = snapshot.catalogue.accelerator(pool.class_name).memory_mib
-    for one in gone:
-        home, demand = one.status.placement, one.spec.demand
-        assert home is not None
-        pods, whole = home.replicas, demand.whole
-        free = (*pool.free_whole, *((demand.devices,) * pods if whole else ()))
-        compute, bandwidth = (WHOLE_MILLI,) * 2 if whole else (demand.compute_milli, demand.bandwidth_milli)
-        pool = replace(
-            pool,
-            free_whole=tuple(sorted(free, reverse=True)),
-            free_milli=pool.free_milli + demand.device_milli * pods,
-            free_cpu_milli=pool.free_cpu_milli + demand.cpu_milli * pods,
-            free_host_memory_mib=pool.free_host_memory_mib + demand.host_memory_mib * pods,
-            largest_memory_mib=max(pool.largest_memory_mib, memory_mib if whole else demand.memory_mib),
-            largest_compute_milli=max(pool.largest_compute_milli, compute),
-            largest_bandwidth_milli=max(pool.largest_bandwidth_milli, bandwidth),
-            largest_cpu_milli=max(pool.largest_cpu_milli, demand.cpu_milli),
-            largest_host_memory_mib=max(pool.largest_host_memory_mib, demand.host_memory_mib),
-        )
-    return pool
 
 
 def _may_go(victim: WorkloadRecord, record: WorkloadRecord, walled: set[str]) -> bool:
@@ -196,15 +167,6 @@ def _lost(victim: WorkloadRecord, now_s: Instant) -> float:
     ran_s = max(0.0, now_s - status.started_s)
     again_s = min(ran_s, victim.spec.checkpoint_s) if victim.spec.checkpoint_s > 0 else ran_s
     return again_s * victim.spec.demand.device_milli / WHOLE_MILLI * home.replicas
-
-
-def _less(held: dict[str, int], leaving: Sequence[WorkloadRecord]) -> dict[str, int]:
-    left = dict(held)
-    for one in leaving:
-        home = one.status.placement
-        if home is not None and home.class_name in left:
-            left[home.class_name] -= one.spec.demand.device_milli * home.replicas
-    return left
 
 
 def _where(record: WorkloadRecord) -> str:
