@@ -36,6 +36,7 @@ class Reason(enum.StrEnum):
     WAITING_FOR_GREENER_HOUR = "WaitingForGreenerHour"
     WAITING_FOR_SPOT = "WaitingForSpot"
     SPOT_FIRST = "SpotFirst"
+    STANDS_ASIDE = "StandsAside"
     WAITING_FOR_CHECKPOINT = "WaitingForCheckpoint"
     WAITING_FOR_WARM_UP = "WaitingForWarmUp"
     MOVE_NOT_WORTH_IT = "MoveNotWorthIt"
@@ -83,6 +84,7 @@ REMEDIES: dict[Reason, str] = {
     Reason.WAITING_FOR_GREENER_HOUR: "Nothing to do; set deferrable: false to start now on a dirtier grid.",
     Reason.WAITING_FOR_SPOT: "Nothing to do; it starts in time without spot. Set deferrable: false to start now.",
     Reason.SPOT_FIRST: "Nothing to do; its deadline can wait for that. A policy with spot: false stays off spot.",
+    Reason.STANDS_ASIDE: "Nothing to do; it goes on in time from its last checkpoint. Set deferrable: false to stay.",
     Reason.WAITING_FOR_CHECKPOINT: "Nothing to do; the move follows the next checkpoint.",
     Reason.WAITING_FOR_WARM_UP: "Nothing to do; the replacement is loading the model.",
     Reason.MOVE_NOT_WORTH_IT: "Nothing to do; the saving is below the threshold of the policy.",

@@ -88,11 +88,14 @@ class Quote(msgspec.Struct, frozen=True):
             - (settings.reuse_weight - 1) * (self.warm_saved + self.data_saved)
         )
 
-    def first(self) -> Quote:
-        """The same with the first start alone."""
+    def first(self, count: int = 1) -> Quote:
+        """The same with the first start alone, or so many."""
+        if len(self.starts) <= count:
+            return self
         arrays = ("starts", "direct", "energy", "carbon", "sla", "rework", "warm_saved", "grams", "known")
-        opening = self.opening if isinstance(self.opening, float) else self.opening[:1]
-        return msgspec.structs.replace(self, opening=opening, **{name: getattr(self, name)[:1] for name in arrays})
+        opening = self.opening if isinstance(self.opening, float) else self.opening[:count]
+        fewer = {name: getattr(self, name)[:count] for name in arrays}
+        return msgspec.structs.replace(self, opening=opening, **fewer)
 
     def bill(self, at: int) -> Bill:
         return Bill(
@@ -312,10 +315,18 @@ def move_price(workload: Workload, option: Option, load_s: Seconds, rates: Rates
     per_hour = option.tariff.per_hour(option.pool.capacity)
     idle_s = load_s + workload.checkpoint_s / 2
     paid = 0.0 if per_hour is None else device_count(workload, option.replicas) * per_hour.values[0] * idle_s / HOUR_S
-    moved = 0.0
-    if workload.dataset and workload.dataset not in option.cluster.datasets:
-        moved = option.tariff.egress_micros_per_gib * workload.dataset_mib / MIB_PER_GIB
-    return rates.convert(round(paid + moved), option.tariff.currency)
+    return rates.convert(round(paid + _data_moved(workload, option)), option.tariff.currency)
+
+
+def data_price(workload: Workload, option: Option, rates: Rates) -> Micros:
+    """The data that a move brings to a cluster that does not have it."""
+    return rates.convert(round(_data_moved(workload, option)), option.tariff.currency)
+
+
+def _data_moved(workload: Workload, option: Option) -> float:
+    if not workload.dataset or workload.dataset in option.cluster.datasets:
+        return 0.0
+    return option.tariff.egress_micros_per_gib * workload.dataset_mib / MIB_PER_GIB
 
 
 def _rate(rates: Rates, currency: str) -> float:

@@ -158,6 +158,14 @@ def best_move(
     return found if found is not None and found[0].saving > needed else None
 
 
+def move_to(cycle: Cycle, record: WorkloadRecord, where: str) -> tuple[Move, Candidate] | None:
+    """The move of one running workload to this very pool, if there is room now and it saves anything."""
+    stand = stand_of(cycle, record)
+    if stand is None:
+        return None
+    return _cheapest(cycle, record, stand, _open(cycle, record, lambda option, _: option.where == where))
+
+
 def _off_spot(cycle: Cycle, record: WorkloadRecord) -> list[Candidate]:
     return _open(cycle, record, lambda option, _: option.pool.capacity is not Capacity.SPOT)
 

@@ -30,7 +30,7 @@ from dure.place.reclaim import reclaims
 from dure.place.settings import settings_of
 from dure.place.spot_rule import ruled
 
-WAITS_ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR)
+WAITS_ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR, Reason.STANDS_ASIDE)
 
 
 class Offer(msgspec.Struct, frozen=True):

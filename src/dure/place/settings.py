@@ -30,7 +30,8 @@ class PlaceSettings(msgspec.Struct, frozen=True):
 
     Moves: the saving on what is left must pass `move_threshold` of the bill of staying to be planned, and half of it
     when the checkpoint has come (hysteresis); nobody moves twice within `move_cooldown_h`, at most `moves_at_once`
-    are under way and at most `moves_per_hour` begin. 0 moves at once switches moves off.
+    are under way and at most `moves_per_hour` begin. 0 moves at once switches moves off. `stand_aside` lets those who
+    run be asked together with those who wait, once an hour, whether they stop and go on later.
 
     `opening_h`: the rest of a node that has to be booted counts for so many hours in the choice: nobody is there yet
     to share it with.
@@ -60,6 +61,7 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     move_cooldown_h: float = 6.0
     moves_at_once: int = 4
     moves_per_hour: int = 12
+    stand_aside: bool = True
     learning: str = "rule"
     money_weight: float = 1.0
     carbon_weight: float = 1.0

@@ -26,7 +26,12 @@ from dure.place.spans import claim_of, expected_end
 ROOM = (Reason.NO_CAPACITY, Reason.FRAGMENTED, Reason.GANG_INCOMPLETE)
 # Also one that another's turn kept out wants room: it is the next, and says so without a decision in between.
 WANTS_ROOM = (*ROOM, Reason.TURN_OF_ANOTHER)
-ON_PURPOSE = (Reason.WAITING_FOR_CHEAPER_HOUR, Reason.WAITING_FOR_GREENER_HOUR, Reason.WAITING_FOR_SPOT)
+ON_PURPOSE = (
+    Reason.WAITING_FOR_CHEAPER_HOUR,
+    Reason.WAITING_FOR_GREENER_HOUR,
+    Reason.WAITING_FOR_SPOT,
+    Reason.STANDS_ASIDE,
+)
 # Somebody who should have ended already is expected to go on for so long.
 _OVERDUE_S: Seconds = 600.0
 

@@ -9,7 +9,7 @@ import msgspec
 from dure.model.decision import Decision, Hold, JournalEntry, Place, Reclaim
 from dure.model.event import Event, Level
 from dure.model.money import show
-from dure.model.reason import Verdict
+from dure.model.reason import Reason, Verdict
 from dure.model.report import Observed, Report
 from dure.model.units import Instant, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadStatus
@@ -88,10 +88,11 @@ class Folding:
         self._seen: dict[str, tuple[Sequence[Observed], dict[str, Observed]]] = {}
         self._quiet: dict[str, tuple[WorkloadRecord, Observed]] = {}
 
-    def fold(self, drafts: Iterable[Draft], reports: Sequence[Report], now_s: Instant) -> None:
+    def fold(self, drafts: Sequence[Draft], reports: Sequence[Report], now_s: Instant) -> None:
         by_cluster = {report.cluster: report for report in reports}
         seen = {report.cluster: self._by_uid(report) for report in reports}
         quiet, self._quiet = self._quiet, {}
+        given: set[str] = set()
         for draft in drafts:
             record, home = draft.before, draft.status.placement
             if home is None:
@@ -100,16 +101,35 @@ class Folding:
             known = quiet.get(record.uid)
             if known is None or known[0] is not record or known[1] is not here:
                 draft.status = fold(record, by_cluster.get(home.cluster), here, now_s)
+                if draft.status.placement is None and stood_aside(draft.status):
+                    given.add(home.class_name)
                 if here is None or draft.status is not record.status or draft.status.phase is not Phase.RUNNING:
                     continue
                 known = record, here
             self._quiet[record.uid] = known
+        if given:
+            _wake(drafts, given)
 
     def _by_uid(self, report: Report) -> dict[str, Observed]:
         known = self._seen.get(report.cluster)
         if known is None or known[0] is not report.observed:
             known = self._seen[report.cluster] = report.observed, {one.uid: one for one in report.observed}
         return known[1]
+
+
+def stood_aside(status: WorkloadStatus) -> bool:
+    """Whether it is on its way out for others, or waits since then and has not been looked at again."""
+    return any(verdict.reason is Reason.STANDS_ASIDE for verdict in status.held)
+
+
+def _wake(drafts: Iterable[Draft], given: set[str]) -> None:
+    """Room of these classes was left to those who wait: also who sleeps until a better hour is asked now."""
+    for draft in drafts:
+        status = draft.status
+        if status.look_again_s is None or not status.phase.waits or stood_aside(status):
+            continue
+        if any(accepted.name in given for accepted in draft.before.spec.classes):
+            draft.status = msgspec.structs.replace(status, look_again_s=None)
 
 
 def decided(drafts: list[Draft], decisions: Iterable[Decision], digest: Callable[[], str], now_s: Instant) -> None:

@@ -98,9 +98,9 @@ def _code(lost: str) -> Reason | None:
 
 
 def _left(status: WorkloadStatus, report: Report) -> WorkloadStatus:
-    return msgspec.structs.replace(
-        status, phase=Phase.PENDING, placement=None, leaving_s=None, billed_until_s=report.at_s
-    )
+    """Who stood aside knows for how long."""
+    phase = Phase.PENDING if status.look_again_s is None else Phase.HELD
+    return msgspec.structs.replace(status, phase=phase, placement=None, leaving_s=None, billed_until_s=report.at_s)
 
 
 def _ended(status: WorkloadStatus, phase: Phase, seen: Observed) -> WorkloadStatus:

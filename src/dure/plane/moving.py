@@ -1,9 +1,10 @@
 """Moves under way: planned now and then, begun at the right moment, finished or given up.
 
-Called by the loop in every cycle; `place.moves` says what is worth it. Training begins when a checkpoint has just
-been reported: it leaves, and goes on in the new home from there. A serving's next home warms up beside the present
-one, which goes only when all its replicas are ready. Plans are kept in memory alone: a new leader plans anew. What is
-under way is in the records, so the limits hold across restarts.
+Called by the loop in every cycle; `place.moves` says what is worth it for one alone, `place.rearrange` who should
+stand aside for those who wait. Training begins when a checkpoint has just been reported: it leaves, and goes on from
+there in the new home, or later. A serving's next home warms up beside the present one, which goes only when all its
+replicas are ready. Plans are kept in memory alone: a new leader plans anew. What is under way is in the records, so
+the limits hold across restarts.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from dure.model.decision import Hold, JournalEntry, Move
 from dure.model.policy import Verb
 from dure.model.reason import Reason
 from dure.model.report import Observed, Report
-from dure.model.snapshot import digest
+from dure.model.snapshot import Snapshot, digest
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.units import HOUR_S, Instant, Micros, Seconds
-from dure.model.workload import Phase, WorkloadType
+from dure.model.workload import Phase, WorkloadStatus, WorkloadType
 from dure.place.candidate import Cycle
 from dure.place.moves import best_move, changes, gives_up, movable, stand_of
+from dure.place.rearrange import rearrangement
 from dure.place.settings import PlaceSettings, settings_of
 from dure.place.spot import LOOK_S
-from dure.plane.apply import Draft
+from dure.plane.apply import Draft, stood_aside
 from dure.plane.billing import billed
 from dure.plane.fold import leave
 from dure.plane.observe import Observer
@@ -35,6 +37,8 @@ JUMP = 0.05
 WARM_S: Seconds = 1800.0
 # A saving that has shrunk below this part of the threshold when the checkpoint comes is let go.
 KEEP = 0.5
+# So many times as many as may begin at once are asked in an hour whether they stand aside.
+ASKED = 2
 _ASKS = {"movesAtOnce", "moves_at_once"}
 
 
@@ -44,6 +48,7 @@ class Moving:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._plans: dict[str, Move | Hold] = {}
+        self._asides: frozenset[str] = frozenset()
         self._begun: list[Instant] = []
         self._looked_s: Instant | None = None
         self._tariffs: tuple[Tariff, ...] = ()
@@ -57,12 +62,13 @@ class Moving:
                 self._follow(draft, seen, now_s)
         jumped = self._jumped(now_s)
         due = self._looked_s is None or now_s - self._looked_s >= LOOK_S
-        if not (due or jumped or self._plans):
+        if not (due or jumped or self._plans or self._asides):
             return
         running = [draft for draft in drafts if movable(draft.record)]
         settings = _settings(self._observer)
         if not running or settings is None or settings.moves_at_once <= 0:
             self._plans.clear()
+            self._asides = frozenset()
             return
         rule_only = not self._asked()
         if due or jumped:
@@ -78,12 +84,17 @@ class Moving:
         self._looked_s = now_s
         names = {draft.before.name for draft in running}
         self._plans = {name: move for name, move in self._plans.items() if name in names}
-        room = self._room(drafts, settings, now_s) - len(self._plans)
+        self._asides &= names
+        room = self._room(drafts, settings, now_s)
         if room > 0:
             snapshot = self._observer.snapshot(now_s, [draft.record for draft in drafts], reports)
-            quiet = same_hour and not jumped
-            found = changes(snapshot, room, frozenset(self._plans), rule_only=rule_only or quiet)
+            quiet = rule_only or (same_hour and not jumped)
+            found = changes(snapshot, room - len(self._plans), frozenset(self._plans), rule_only=quiet)
             self._plans |= {move.workload: move for move in found}
+            if settings.stand_aside and not quiet:
+                # One under way makes room for the next before the hour is over.
+                asides = rearrangement(snapshot, ASKED * room, frozenset(self._plans))
+                self._asides = frozenset(one.workload for one in asides)
 
     def _jumped(self, now_s: Instant) -> bool:
         """Whether a price or a grid is another than it was in this very hour; a new hour waits for the next look."""
@@ -105,9 +116,12 @@ class Moving:
         now_s: Instant, *, rule_only: bool,
     ) -> None:  # fmt: skip
         ready = [draft for draft in running if draft.before.name in self._plans and self._may_begin(draft)]
-        if not ready:
+        asked = [draft for draft in running if draft.before.name in self._asides and _at_checkpoint(draft)]
+        if not ready and not asked:
             return
         snapshot = self._observer.snapshot(now_s, [draft.record for draft in drafts], reports)
+        if asked:
+            self._stand_aside(asked, snapshot, self._room(drafts, settings, now_s))
         cycle = Cycle(snapshot, (), all_bills=True)
         for draft in ready:
             plan = self._plans.pop(draft.before.name)
@@ -118,7 +132,7 @@ class Moving:
                 again = gives_up(draft.record, stand_of(cycle, draft.record))
                 if again is not None:
                     billed([draft], snapshot, every_s=0.0)
-                    _pause(draft, again, digest(snapshot), now_s)
+                    _pause(draft, again, "waits for spot", digest(snapshot), now_s)
                     self._begun.append(now_s)
                 continue
             stand = stand_of(cycle, draft.record)
@@ -129,6 +143,19 @@ class Moving:
                 billed([draft], snapshot, every_s=0.0)
                 _start(draft, move, digest(snapshot), now_s)
                 self._begun.append(now_s)
+
+    def _stand_aside(self, asked: Sequence[Draft], snapshot: Snapshot, room: int) -> None:
+        """Validated anew, all of them together: who waits may have got what they would leave for it."""
+        drafts = {draft.before.name: draft for draft in asked}
+        self._asides -= drafts.keys()
+        for again in rearrangement(snapshot, len(drafts), among=frozenset(drafts), part=KEEP)[: max(0, room)]:
+            draft = drafts[again.workload]
+            billed([draft], snapshot, every_s=0.0)
+            if isinstance(again, Hold):
+                _pause(draft, again, "stands aside", digest(snapshot), snapshot.now_s)
+            else:
+                _start(draft, again, digest(snapshot), snapshot.now_s)
+            self._begun.append(snapshot.now_s)
 
     def _asked(self) -> bool:
         """Behind real clusters stand real users: there nobody moves for a saving unless the policy asks for moves by
@@ -142,14 +169,13 @@ class Moving:
         """Serving at any time; training when a checkpoint has just come in, or when a deadline cannot wait for it."""
         if draft.before.spec.type is WorkloadType.SERVING:
             return True
-        at_checkpoint = draft.status.done_s > draft.before.status.done_s
         plan = self._plans[draft.before.name]
-        return at_checkpoint or (isinstance(plan, Move) and plan.reason.reason is Reason.DEADLINE_AT_RISK)
+        return _at_checkpoint(draft) or (isinstance(plan, Move) and plan.reason.reason is Reason.DEADLINE_AT_RISK)
 
     def _room(self, drafts: Iterable[Draft], settings: PlaceSettings, now_s: Instant) -> int:
         """How many may begin now: the rest of those at once and of those in any hour."""
         self._begun = [at_s for at_s in self._begun if now_s - at_s < HOUR_S]
-        under_way = sum(draft.status.incoming is not None or bool(draft.status.moving_to) for draft in drafts)
+        under_way = sum(_under_way(draft.status) for draft in drafts)
         recent = sum(draft.status.moved_s is not None and now_s - draft.status.moved_s < HOUR_S for draft in drafts)
         lately = max(recent, len(self._begun))
         return min(settings.moves_at_once - under_way, settings.moves_per_hour - lately)
@@ -218,13 +244,25 @@ def _start(draft: Draft, move: Move, seen: str, now_s: Instant) -> None:
     draft.status = replace(left, moving_to=move.reason.where, moved_s=now_s)
 
 
-def _pause(draft: Draft, hold: Hold, seen: str, now_s: Instant) -> None:
-    """It leaves a home that it pays in full and waits for spot."""
+def _pause(draft: Draft, hold: Hold, why: str, seen: str, now_s: Instant) -> None:
+    """It leaves its home and waits: for spot, or for a later hour that it has planned."""
     home, [verdict] = draft.status.placement, hold.verdicts
     cluster = home.cluster if home is not None else ""
     draft.entries += (JournalEntry(0, now_s, seen, hold, draft.before.spec.tenant, cluster),)
-    left = leave(draft.status, now_s, f"waits for spot: {verdict.detail}", verdict.reason)
+    left = leave(draft.status, now_s, f"{why}: {verdict.sentence}", verdict.reason)
+    if hold.until_s is not None:
+        left = replace(left, held=hold.verdicts, look_again_s=hold.until_s)
     draft.status = replace(left, moved_s=now_s)
+
+
+def _at_checkpoint(draft: Draft) -> bool:
+    """Whether a checkpoint has just been reported."""
+    return draft.status.done_s > draft.before.status.done_s
+
+
+def _under_way(status: WorkloadStatus) -> bool:
+    leaves = status.leaving_s is not None and stood_aside(status)
+    return status.incoming is not None or bool(status.moving_to) or leaves
 
 
 def _switch(draft: Draft, there: Observed) -> None:

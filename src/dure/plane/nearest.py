@@ -23,6 +23,7 @@ _STEPS: tuple[tuple[Reason, ...], ...] = (
         Reason.WAITING_FOR_CHEAPER_HOUR,
         Reason.WAITING_FOR_GREENER_HOUR,
         Reason.WAITING_FOR_SPOT,
+        Reason.STANDS_ASIDE,
         Reason.SPOT_FIRST,
         Reason.WAITING_FOR_EVICTION,
     ),

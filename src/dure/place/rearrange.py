@@ -1,0 +1,297 @@
+"""Who of those who run should stand aside: they are asked together with those who wait, in one plan.
+
+Called by `plane.moving`, once an hour and again before anything is done. The world is copied as if all who are asked
+had stopped; there each of them may stay, go on elsewhere, or go on later (`aside.rearranged`). Room that somebody is
+leaving counts as free, so nobody leaves for one who gets it anyway. Nobody pays for another tenant: who would pay
+more by it stands aside only for workloads of its own tenant and priority, or of a higher one. O(one decision).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from dure.model.decision import Hold, Move
+from dure.model.money import show
+from dure.model.policy import Verb
+from dure.model.reason import Reason, Verdict
+from dure.model.snapshot import Snapshot
+from dure.model.units import HOUR_S, Seconds
+from dure.model.workload import Phase, WorkloadRecord, WorkloadType
+from dure.place.adapt import congestion_at
+from dure.place.aside import Standing, rearranged, with_stays
+from dure.place.asked import asked_of, latest_start, may_be_asked, stopped
+from dure.place.batch import Batch, Choice, dispute_of
+from dure.place.bill import Quote, data_price, quote
+from dure.place.candidate import Candidate, Cycle, plenty, resources
+from dure.place.crowd import queue_of
+from dure.place.fairness import fair_order
+from dure.place.instance import HELD, NONE, ROW, START, Floats, Instance, Longs, spread
+from dure.place.moves import move_to
+from dure.place.settings import settings_of
+from dure.place.spans import claim_of, past_help
+from dure.place.spot_rule import home_of, ruled
+from dure.place.vacated import room_without, usage_without
+
+# Who stands aside is not looked at again before those for whom it does have sat down.
+SEATING_S: Seconds = 900.0
+# Of its price; as much as a policy charges for waiting unless it is told otherwise.
+_DAY = 0.1
+_NOT_HERE = Verdict("", Reason.MOVE_NOT_WORTH_IT, detail="to stop and go on at once in the same place")
+_SCARCE = Verdict("", Reason.NO_CAPACITY, detail="what is left there is for those who come")
+
+
+def rearrangement(
+    snapshot: Snapshot,
+    most: int,
+    besides: frozenset[str] = frozenset(),
+    *,
+    among: frozenset[str] | None = None,
+    part: float = 1.0,
+) -> tuple[Move | Hold, ...]:
+    """A Move or a Hold for each of at most `most` who should not stay where they are: others than `besides`, and of
+    `among` alone where that is given. So large a `part` of the threshold is asked of them."""
+    settings = settings_of(snapshot.policy(Verb.PLACE))
+    if most <= 0:
+        return ()
+    able = [
+        one
+        for one in snapshot.records
+        if one.name not in besides and (among is None or one.name in among) and may_be_asked(one, snapshot, settings)
+    ]
+    if not able:
+        return ()
+    waiting = [one for one in snapshot.records if one.status.phase.waits and not one.status.moving_to]
+    asked = able if among is not None else asked_of(snapshot, able, waiting, settings)
+    if not asked:
+        return ()
+    return _Plan(snapshot, asked[:most], waiting).decisions(part * settings.move_threshold)
+
+
+class _Stay(NamedTuple):
+    """One who runs: which job and row of the plan it is, what going on costs by the bill and in the choice."""
+
+    record: WorkloadRecord
+    job: int
+    row: int
+    quote: Quote
+    cost: float
+
+
+class _Plan:
+    """One plan for those who are `asked` and those who wait, on a copy of the snapshot in which the asked have
+    stopped. Job by job: `found` is what each should do, `otherwise` what they would if all who run stayed."""
+
+    def __init__(
+        self, snapshot: Snapshot, asked: Sequence[WorkloadRecord], waiting: Sequence[WorkloadRecord]
+    ) -> None:
+        self.real = snapshot
+        self.runs = {one.uid: one for one in asked}
+        patient, idle = tuple(map(_patient, waiting)), tuple(stopped(one, snapshot) for one in asked)
+        self.cycle = Cycle(_vacated(snapshot, asked, {one.uid: one for one in (*patient, *idle)}), (*patient, *idle))
+        _give_away(self.cycle, snapshot)
+        looked = queue_of(self.cycle, patient).looked
+        records = tuple(sorted((*looked, *idle), key=lambda one: (one.status.submitted_s, one.name, one.uid)))
+        candidates = tuple(self._candidates(one) for one in records)
+        self.batch = Batch(records, candidates, self._fair_order(records))
+        self.dispute = dispute_of(self.cycle, self.batch)
+        self.stays = [self._stay(self.runs[one.uid], job) for job, one in enumerate(records) if one.uid in self.runs]
+        self.instance, self.stay = self._with_stays(_unhurried(self.dispute.instance, records, snapshot.now_s))
+
+    def decisions(self, threshold: float) -> tuple[Move | Hold, ...]:
+        found = self._asked(self.instance, threshold)
+        leaving = [one for one in self.stays if found[one.job] not in (HELD, self.stay[one.job])]
+        if not leaving:
+            return ()
+        otherwise = self._asked(_all_stay(self.instance, self.stay), 0.0)
+        now = Cycle(self.real, (), all_bills=True)
+        told = (self._decision(one, found, otherwise, threshold, now) for one in leaving)
+        return tuple(one for one in told if one is not None)
+
+    def _asked(self, inst: Instance, threshold: float) -> Longs:
+        order = np.array(self.batch.order, np.int64)
+        standing = Standing(self.stay, np.full(inst.jobs, NONE, np.int64), order)
+        solver = self.cycle.settings.solver(inst.jobs, inst.options)
+        return rearranged(inst, standing, threshold, solver, self.real.seed)
+
+    def _decision(
+        self, one: _Stay, found: Longs, otherwise: Longs, threshold: float, now: Cycle
+    ) -> Move | Hold | None:
+        choice = self._choice(found[one.job])
+        candidate = self.batch.candidates[one.job][choice.candidate]
+        if choice.start == 0:
+            made = move_to(now, one.record, candidate.where)
+            if made is not None:
+                now.take(one.record, made[1], made[0].placement.bill)
+            return made[0] if made is not None else None
+        guests = self._guests(one, found, otherwise)
+        stay = one.quote.bill(0).total
+        more = candidate.bill(choice.start).total - stay
+        if guests:
+            worth = more <= 0 or any(_comes_first(self.batch.records[job], one.record) for job in guests)
+        else:
+            # Room elsewhere that should come free has been promised to nobody.
+            worth = more <= -threshold * stay and self.cycle.rows[_pool_of(candidate)] == one.row
+        return self._aside(one, candidate, choice.start, guests) if worth else None
+
+    def _guests(self, one: _Stay, found: Longs, otherwise: Longs) -> list[int]:
+        """Who of those who wait starts in its place now, and would not if it stayed."""
+        row, start = self.instance.option[found, ROW] == one.row, self.instance.option[found, START] == 0
+        return np.flatnonzero(row & start & (found >= 0) & (self.stay < 0) & (found != otherwise)).tolist()
+
+    def _aside(self, one: _Stay, candidate: Candidate, at: int, guests: Sequence[int]) -> Hold:
+        assert candidate.quote is not None
+        start_s, now_s = float(candidate.quote.starts[at]), self.real.now_s
+        home = one.record.status.placement
+        assert home is not None
+        verdict = Verdict(
+            f"{home.cluster}/{home.pool}",
+            Reason.STANDS_ASIDE,
+            f"{show(candidate.bill(at).outlay)} from {int(start_s // HOUR_S % 24):02d}:00 UTC on {candidate.where}",
+            f"{show(one.quote.bill(0).outlay)} if it went on here",
+            _told([self.batch.records[job] for job in guests], one.record.spec.tenant),
+        )
+        again_s = min(start_s, (now_s // HOUR_S + 1) * HOUR_S)
+        return Hold(one.record.name, (verdict,), until_s=max(again_s, now_s + SEATING_S))
+
+    def _choice(self, option: int) -> Choice:
+        """Of the options before staying was put among them."""
+        return self.dispute.choices[option - int((self.stay[(self.stay >= 0)] < option).sum())]
+
+    def _candidates(self, record: WorkloadRecord) -> tuple[Candidate, ...]:
+        found = ruled(self.cycle, record, tuple(self.cycle.candidates(record)))
+        runs = self.runs.get(record.uid)
+        return found if runs is None else tuple(self._elsewhere(runs, one) for one in found)
+
+    def _elsewhere(self, record: WorkloadRecord, candidate: Candidate) -> Candidate:
+        """Data is brought along; at once it goes only where there is plenty of room, as in any move, and later only
+        within the half of its slack."""
+        home, pool = record.status.placement, candidate.option.pool
+        assert home is not None
+        priced = candidate.quote
+        if priced is None:
+            return candidate
+        latest_s = latest_start(record, self.real, self.cycle.settings)
+        priced = priced.first(max(1, int(np.searchsorted(priced.starts, latest_s, side="right"))))
+        moved = data_price(record.spec, candidate.option, self.real.rates) if pool.cluster != home.cluster else 0
+        candidate = replace(candidate, quote=replace(priced, traffic=priced.traffic + moved))
+        if (pool.cluster, pool.name) == (home.cluster, home.pool):
+            return replace(candidate, now_clash=_NOT_HERE)
+        real = next(one for one in self.real.pools if (one.cluster, one.name) == (pool.cluster, pool.name))
+        roomy = plenty(replace(candidate.option, pool=real), candidate.demand)
+        return candidate if roomy else replace(candidate, now_clash=_SCARCE)
+
+    def _fair_order(self, records: Sequence[WorkloadRecord]) -> tuple[int, ...]:
+        """Those who wait, by what everybody holds now."""
+        claims = [claim_of(job, one, self.real.now_s) for job, one in enumerate(records) if one.uid not in self.runs]
+        usage = {used.tenant: used for used in self.real.usage}
+        return tuple(fair_order(claims, self.cycle.tenants, usage, self.cycle.totals))
+
+    def _stay(self, record: WorkloadRecord, job: int) -> _Stay:
+        cycle, home = self.cycle, home_of(self.cycle, record)
+        assert home is not None
+        own = next(one for one in self.batch.candidates[job] if one.where == home.where)
+        starts = np.array([self.real.now_s])
+        status = record.status
+        priced = quote(record.spec, home, self.real, own.settings, status.submitted_s, starts, done_s=status.done_s)
+        weights = self.real.weights
+        steer = priced.steer(weights, congestion_at(weights, own.crowd, starts), own.settings, self.real.now_s)
+        return _Stay(record, job, cycle.rows[home.pool.cluster, home.pool.name], priced, float(steer[0]))
+
+    def _with_stays(self, made: Instance) -> tuple[Instance, Longs]:
+        """To stay always fits, whatever quotas and figures of reports have become since."""
+        now_s, base_h = self.real.now_s, int(self.real.now_s // HOUR_S)
+        rows, needs = [], []
+        for number, one in enumerate(self.stays):
+            home = one.record.status.placement
+            assert home is not None
+            hours = min(made.hours, math.ceil((now_s + one.quote.run_s) / HOUR_S) - base_h)
+            quota = self.dispute.quotas.get((one.record.spec.tenant, home.class_name), NONE)
+            rows.append((one.row, quota, 0, max(1, hours), len(made.need) + number))
+            needs.append(resources(one.record.spec.demand, home.replicas))
+        wider = replace(made, need=np.concatenate((made.need, np.array(needs, np.int32))))
+        jobs, cost = np.array([one.job for one in self.stays]), np.array([one.cost for one in self.stays])
+        grown, stay = with_stays(wider, jobs, np.array(rows, np.int32), cost)
+        return replace(grown, capacity=np.maximum(grown.capacity, spread(grown, stay))), stay
+
+
+def _vacated(snapshot: Snapshot, asked: Sequence[WorkloadRecord], others: dict[str, WorkloadRecord]) -> Snapshot:
+    """Without those who are leaving, and with `others` instead of those of the same uid."""
+    leaving = [one for one in snapshot.records if one.status.leaving_s is not None and one.status.placement]
+    gone: dict[tuple[str, str], list[WorkloadRecord]] = {}
+    for one in (*asked, *leaving):
+        if (home := one.status.placement) is not None:
+            gone.setdefault((home.cluster, home.pool), []).append(one)
+    out = {one.uid for one in leaving}
+    return replace(
+        snapshot,
+        pools=tuple(
+            room_without(pool, gone.get((pool.cluster, pool.name), ()), snapshot.catalogue) for pool in snapshot.pools
+        ),
+        usage=tuple(usage_without(used, asked) for used in snapshot.usage),
+        records=tuple(others.get(one.uid, one) for one in snapshot.records if one.uid not in out),
+    )
+
+
+def _give_away(cycle: Cycle, snapshot: Snapshot) -> None:
+    """Room that no report shows taken yet: of those who were just placed, and of those on their way to a new home."""
+    for one in snapshot.records:
+        home, where = one.status.placement, one.status.moving_to
+        if one.status.phase is Phase.PLACED and home is not None and one.status.leaving_s is None:
+            where = f"{home.cluster}/{home.pool}"
+        cluster, _, pool = where.partition("/")
+        if where and (room := cycle.rooms.get((cluster, pool))) is not None:
+            room.take(one.spec.demand, home.replicas if home is not None else one.spec.size)
+
+
+def _patient(record: WorkloadRecord) -> WorkloadRecord:
+    """With later hours to choose among if it has a deadline: what waiting costs it is in its bill."""
+    spec = record.spec
+    if spec.deferrable or spec.deadline_s is None or spec.type is WorkloadType.SERVING:
+        return record
+    return replace(record, spec=replace(spec, deferrable=True))
+
+
+def _unhurried(made: Instance, records: Sequence[WorkloadRecord], now_s: float) -> Instance:
+    """Who has no deadline to lose pays no more by waiting than the charge for a day of it."""
+    hold = made.hold.copy()
+    for job, one in enumerate(records):
+        cost = made.cost[made.first[job] : made.first[job + 1]]
+        if len(cost) and (one.spec.deadline_s is None or past_help(one, now_s)):
+            hold[job] = cost.min() + _DAY * abs(cost.min()) + 1.0
+    return replace(made, hold=hold)
+
+
+def _all_stay(made: Instance, stay: Longs) -> Instance:
+    """The same, with anything but staying out of the question for those who run."""
+    cost: Floats = made.cost.copy()
+    out = np.repeat(stay >= 0, np.diff(made.first))
+    out[stay[stay >= 0]] = False
+    cost[out] += 1e6 * (1.0 + np.abs(made.cost).max())
+    return replace(made, cost=cost)
+
+
+def _comes_first(guest: WorkloadRecord, runner: WorkloadRecord) -> bool:
+    """Whether the runner may be asked to pay for it."""
+    one, other = guest.spec, runner.spec
+    return one.priority > other.priority or (one.priority == other.priority and one.tenant == other.tenant)
+
+
+def _pool_of(candidate: Candidate) -> tuple[str, str]:
+    return candidate.option.pool.cluster, candidate.option.pool.name
+
+
+def _told(guests: Sequence[WorkloadRecord], tenant: str) -> str:
+    """For whom; other tenants' workloads have no names here."""
+    names = sorted(one.name for one in guests if one.spec.tenant == tenant)
+    others = len(guests) - len(names)
+    parts = names[:3]
+    if len(names) > 3:
+        parts.append(f"{len(names) - 3} more")
+    if others:
+        parts.append(f"{others} of other tenants")
+    return f"makes room for {', '.join(parts)}" if parts else "a later hour is cheaper for it"
