@@ -3,7 +3,8 @@
 Called by `rearrange`. Training and batch that may be interrupted and may wait, with checkpoints and enough slack: who
 could not be in time after an interruption by a slow run is not asked, so nobody in time is made late. Not those on
 spot (nobody can promise it spot later, and its own rule decides there), nor an elastic gang at another size than its
-smallest, nor anybody soon after a move. The first look is at classes and prices alone. O(running x pools).
+smallest, nor anybody soon after a move. The first look is by rough prices, and keeps nearly everybody out of the
+plan: a fleet in which nobody is in a hurry pays for no more. O(running x waiting).
 """
 
 from __future__ import annotations
@@ -15,30 +16,41 @@ from msgspec.structs import replace
 
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
-from dure.model.units import HOUR_S, Instant, Seconds
+from dure.model.units import HOUR_S, Instant, Milli, Seconds
 from dure.model.workload import Phase, Placement, WorkloadRecord
 from dure.place.bill import run_time
 from dure.place.candidate import may_wait
+from dure.place.filters import static_clash
 from dure.place.hours import spans
 from dure.place.instance import Floats
 from dure.place.moves import cools, movable
-from dure.place.option import Home, world_of
+from dure.place.option import Home, Option, options, world_of
+from dure.place.room import PoolRoom
 from dure.place.settings import PlaceSettings
+from dure.place.spans import expected_end, past_help
 
 # One that should be done within this long is left alone.
 _TOO_SHORT_S: Seconds = 1800.0
+# Nobody is asked for the sake of those who can wait for longer than this: room may come free by itself.
+SOON_S: Seconds = 3 * HOUR_S
 
 
 def asked_of(
     snapshot: Snapshot, able: Sequence[WorkloadRecord], waiting: Sequence[WorkloadRecord], settings: PlaceSettings
 ) -> list[WorkloadRecord]:
-    """Those of `able` who stand where somebody who waits might want to be, or all if one of them has a much cheaper
-    hour ahead; the most work left first."""
-    wanted = {accepted.name for one in waiting for accepted in one.spec.classes}
-    found = [one for one in able if one.status.placement is not None and one.status.placement.class_name in wanted]
-    if not found and _cheaper_ahead(snapshot, able, settings):
-        found = list(able)
+    """Those of `able` for whom it may be worth while: others would be late behind them, or a much cheaper hour is
+    ahead where they are. The most work left first."""
+    look = _Look(snapshot, settings)
+    hurried = [one for one in waiting if one.spec.deadline_s is not None and not past_help(one, snapshot.now_s)]
+    hurried.sort(key=lambda one: (_due(one), one.name))
+    found = [one for one in able if look.in_the_way(one, hurried) or look.is_cheaper_later(one)]
     return sorted(found, key=lambda one: (-_work_left(one), one.name))
+
+
+def comes_first(guest: WorkloadRecord, runner: WorkloadRecord) -> bool:
+    """Whether the runner may be asked to leave for it. Nobody pays for another tenant, but for a higher priority."""
+    one, other = guest.spec, runner.spec
+    return one.priority > other.priority or (one.priority == other.priority and one.tenant == other.tenant)
 
 
 def may_be_asked(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSettings) -> bool:
@@ -49,8 +61,9 @@ def may_be_asked(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSett
         return False
     if not _is_known(snapshot, home) or cools(record, snapshot.now_s, settings):
         return False
-    left_s = run_time(spec, spec.speed_on(home.class_name) or 1.0, record.status.done_s)
-    return left_s >= _TOO_SHORT_S and latest_start(record, snapshot, settings) > snapshot.now_s
+    return (
+        _run_s(record, home.class_name) >= _TOO_SHORT_S and latest_start(record, snapshot, settings) > snapshot.now_s
+    )
 
 
 def latest_start(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSettings) -> Instant:
@@ -59,8 +72,7 @@ def latest_start(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSett
     spec, home = record.spec, record.status.placement
     assert home is not None
     assert spec.deadline_s is not None
-    left_s = run_time(spec, spec.speed_on(home.class_name) or 1.0, record.status.done_s)
-    again_s = settings.duration_high * (left_s + interruption(record, snapshot))
+    again_s = settings.duration_high * (_run_s(record, home.class_name) + interruption(record, snapshot))
     return (snapshot.now_s + record.status.submitted_s + spec.deadline_s - again_s) / 2
 
 
@@ -90,45 +102,100 @@ def _work_left(record: WorkloadRecord) -> float:
     return spec.demand.device_milli * spec.size * max(0.0, spec.duration_s - record.status.done_s)
 
 
-def _cheaper_ahead(snapshot: Snapshot, able: Sequence[WorkloadRecord], settings: PlaceSettings) -> bool:
-    """Whether a later start of one of them would cost less by the threshold, room and interruption left out."""
-    hours = settings.horizon_h
-    homes = [
-        home
-        for home in world_of(snapshot, hours).homes
-        if home.cluster.reachable and home.pool.capacity is not Capacity.SPOT
-    ]
-    known = {(home.pool.cluster, home.pool.name): index for index, home in enumerate(homes)}
-    table = [np.concatenate(([0.0], np.cumsum(_rates(home, snapshot, hours)))) for home in homes]
-    return any(_saves_later(one, homes, known, table, settings) for one in able)
+def _due(record: WorkloadRecord) -> Instant:
+    return record.status.submitted_s + (record.spec.deadline_s or 0.0)
 
 
-def _saves_later(
-    record: WorkloadRecord, homes: Sequence[Home], known: dict[tuple[str, str], int], table: Sequence[Floats],
-    settings: PlaceSettings,
-) -> bool:  # fmt: skip
-    home, spec = record.status.placement, record.spec
-    own = known.get((home.cluster, home.pool)) if home is not None else None
-    if own is None:
-        return False
-    stay = _runs(record, homes[own], table[own])[0]
-    for other, running in zip(homes, table, strict=True):
-        if spec.speed_on(other.pool.class_name):
-            later = _runs(record, other, running)[1:]
-            if len(later) and later.min() < (1.0 - settings.move_threshold) * stay:
-                return True
-    return False
+class _Look:
+    """A first look by rough prices: of device-hours, what running costs and being late, no terms of a bill."""
+
+    def __init__(self, snapshot: Snapshot, settings: PlaceSettings) -> None:
+        self.snapshot, self.settings = snapshot, settings
+        self.world = world_of(snapshot, settings.horizon_h)
+        self.homes = {(home.pool.cluster, home.pool.name): home for home in self.world.homes}
+        self.rooms = {(pool.cluster, pool.name): PoolRoom(pool) for pool in snapshot.pools}
+        self._sums: dict[tuple[str, str], Floats] = {}
+        self._others: dict[str, float] = {}
+
+    def in_the_way(self, runner: WorkloadRecord, waiting: Sequence[WorkloadRecord]) -> bool:
+        """Whether those who wait (by deadline) lose more than the runner's interruption costs: by being late in its
+        place, one behind the other once it has ended, or by what they pay elsewhere instead."""
+        home, end_s = runner.status.placement, expected_end(runner, self.settings.duration_high, self.snapshot.now_s)
+        assert home is not None
+        assert end_s is not None
+        where, width = (home.cluster, home.pool), runner.spec.demand.device_milli * home.replicas
+        rate, lost = float(self._sum(where)[1]), 0.0
+        for guest in waiting:
+            need, run_s = _need(guest, runner, self.rooms[where], width), _run_s(guest, home.class_name)
+            slow_s = self.settings.duration_high * run_s
+            if need and _due(guest) - slow_s < self.snapshot.now_s + SOON_S:
+                end_s += slow_s * min(1.0, need / width)
+                late = self.settings.late_hour_factor * max(0.0, end_s - _due(guest))
+                lost += min(late * need * rate, self._elsewhere(guest) - run_s * need * rate)
+        left_s = self.settings.move_threshold * _run_s(runner, home.class_name) + interruption(runner, self.snapshot)
+        return lost > width * left_s * rate
+
+    def is_cheaper_later(self, record: WorkloadRecord) -> bool:
+        """Whether a later start where it is would cost less by the threshold, the interruption left out."""
+        home = record.status.placement
+        assert home is not None
+        sums = self._sum((home.cluster, home.pool))
+        hours = max(1, min(len(sums) - 2, round(_run_s(record, home.class_name) / HOUR_S)))
+        runs = sums[hours:] - sums[:-hours]
+        return bool(runs[1:].min() < (1.0 - self.settings.move_threshold) * runs[0])
+
+    def _elsewhere(self, guest: WorkloadRecord) -> float:
+        """What it costs where it could start now and is not lost, in the units of `in_the_way`; nothing found:
+        infinite."""
+        known = self._others.get(guest.uid)
+        if known is None:
+            open_now = (
+                option
+                for option in options(guest.spec, self.world, self.snapshot.now_s)
+                if option.pool.capacity is not Capacity.SPOT and self._takes(option, guest)
+            )
+            known = self._others[guest.uid] = min(
+                (
+                    float(self._sum((option.pool.cluster, option.pool.name))[1])
+                    * _run_s(guest, option.pool.class_name)
+                    * guest.spec.demand.device_milli
+                    * option.replicas
+                    for option in open_now
+                ),
+                default=float("inf"),
+            )
+        return known
+
+    def _takes(self, option: Option, guest: WorkloadRecord) -> bool:
+        room = self.rooms[option.pool.cluster, option.pool.name]
+        if not option.speed or room.fitting(guest.spec.demand) < option.replicas:
+            return False
+        return static_clash(guest.spec, option, guest.spec.demand, self.snapshot) is None
+
+    def _sum(self, where: tuple[str, str]) -> Floats:
+        """What a device costs from now until each hour ahead."""
+        if where not in self._sums:
+            rates = _rates(self.homes[where], self.snapshot, self.settings.horizon_h)
+            self._sums[where] = np.concatenate(([0.0], np.cumsum(rates)))
+        return self._sums[where]
 
 
-def _runs(record: WorkloadRecord, home: Home, running: Floats) -> Floats:
-    """What the rest of it costs a device there from each full hour on; of a rest beyond the table its mean."""
-    rest_h = run_time(record.spec, record.spec.speed_on(home.pool.class_name) or 1.0, record.status.done_s) / HOUR_S
-    hours = max(1, min(len(running) - 1, round(rest_h)))
-    return np.asarray((running[hours:] - running[:-hours]) / hours * rest_h)
+def _need(guest: WorkloadRecord, runner: WorkloadRecord, room: PoolRoom, width: Milli) -> Milli:
+    """What the guest lacks in the runner's pool and would have if the runner left; 0 if that is not so."""
+    spec, class_name = guest.spec, room.pool.class_name
+    if not spec.speed_on(class_name) or not comes_first(guest, runner):
+        return 0
+    size = spec.size_on(class_name)
+    need = spec.demand.device_milli * size
+    return need if need <= room.free_milli + width and room.fitting(spec.demand) < size else 0
+
+
+def _run_s(record: WorkloadRecord, class_name: str) -> Seconds:
+    return run_time(record.spec, record.spec.speed_on(class_name) or 1.0, record.status.done_s)
 
 
 def _rates(home: Home, snapshot: Snapshot, hours: int) -> Floats:
-    """What a device-hour costs there in each hour ahead, power and carbon included."""
+    """Of each hour ahead, power and carbon included."""
     each = spans((snapshot.now_s // HOUR_S + np.arange(hours, dtype=np.float64)) * HOUR_S, HOUR_S)
     price = home.series.price.over(each) if home.series.price else np.zeros(hours)
     kwh = home.profile.peak_w * home.cluster.pue / 1000

@@ -2,8 +2,7 @@
 
 Called by `plane.moving`, once an hour and again before anything is done. The world is copied as if all who are asked
 had stopped; there each of them may stay, go on elsewhere, or go on later (`aside.rearranged`). Room that somebody is
-leaving counts as free, so nobody leaves for one who gets it anyway. Nobody pays for another tenant: who would pay
-more by it stands aside only for workloads of its own tenant and priority, or of a higher one. O(one decision).
+leaving counts as free, so nobody leaves for one who gets it anyway. O(one decision).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from dure.model.units import HOUR_S, Seconds
 from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.adapt import congestion_at
 from dure.place.aside import Standing, rearranged, with_stays
-from dure.place.asked import asked_of, latest_start, may_be_asked, stopped
+from dure.place.asked import asked_of, comes_first, latest_start, may_be_asked, stopped
 from dure.place.batch import Batch, Choice, dispute_of
 from dure.place.bill import Quote, data_price, quote
 from dure.place.candidate import Candidate, Cycle, plenty, resources
@@ -69,7 +68,10 @@ def rearrangement(
     asked = able if among is not None else asked_of(snapshot, able, waiting, settings)
     if not asked:
         return ()
-    return _Plan(snapshot, asked[:most], waiting).decisions(part * settings.move_threshold)
+    asked = asked[:most]
+    classes = {home.class_name for one in asked if (home := one.status.placement) is not None}
+    rivals = [one for one in waiting if any(accepted.name in classes for accepted in one.spec.classes)]
+    return _Plan(snapshot, asked, rivals).decisions(part * settings.move_threshold)
 
 
 class _Stay(NamedTuple):
@@ -132,7 +134,7 @@ class _Plan:
         stay = one.quote.bill(0).total
         more = candidate.bill(choice.start).total - stay
         if guests:
-            worth = more <= 0 or any(_comes_first(self.batch.records[job], one.record) for job in guests)
+            worth = any(comes_first(self.batch.records[job], one.record) for job in guests)
         else:
             # Room elsewhere that should come free has been promised to nobody.
             worth = more <= -threshold * stay and self.cycle.rows[_pool_of(candidate)] == one.row
@@ -273,12 +275,6 @@ def _all_stay(made: Instance, stay: Longs) -> Instance:
     out[stay[stay >= 0]] = False
     cost[out] += 1e6 * (1.0 + np.abs(made.cost).max())
     return replace(made, cost=cost)
-
-
-def _comes_first(guest: WorkloadRecord, runner: WorkloadRecord) -> bool:
-    """Whether the runner may be asked to pay for it."""
-    one, other = guest.spec, runner.spec
-    return one.priority > other.priority or (one.priority == other.priority and one.tenant == other.tenant)
 
 
 def _pool_of(candidate: Candidate) -> tuple[str, str]:
