@@ -22,7 +22,7 @@ ADMITTED = 1e4
 def agreed(inst: Instance, order: Longs, solver: Solver, seed: int, meant: Longs | None = None) -> Longs:
     """An option (or -1) for every job of `inst`. `order` is who is let in first; `meant` is what each had planned to
     take when it was last looked at (-1: nothing)."""
-    admitted = _let_in(inst, order, meant, compiled(inst, solver))
+    admitted = let_in(inst, order, meant, compiled(inst, solver))
     found = solve(with_admitted(inst, admitted), solver, seed, start=admitted).choice
     if solver.method is not Method.RUIN or not _left_out(inst, found):
         return found
@@ -45,7 +45,7 @@ def with_admitted(made: Instance, admitted: Longs) -> Instance:
     return msgspec.structs.replace(made, hold=hold)
 
 
-def _let_in(inst: Instance, order: Longs, meant: Longs | None, quick: bool) -> Longs:
+def let_in(inst: Instance, order: Longs, meant: Longs | None, quick: bool) -> Longs:
     """In turn each takes what it meant to take, or the cheapest that those before it leave."""
     steer = _with_meant(inst.cost, meant)
     if quick:

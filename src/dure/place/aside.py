@@ -4,7 +4,8 @@ Called by `rearrange` for the plane and by `bench place` for its row `ours+moves
 It is the same `agreed` as for those who wait alone. Each of those who run has an option that is staying; any other
 (another row, or a later start anywhere) has to save a share of what staying costs on top of all that an interruption
 costs, which is in the options themselves. Nobody who runs is left out: all of them are let in first, where they are.
-O(options) beside `agreed`.
+Where the solver only inserts, each of those who run is also tried out of the way of all who wait: inserting alone
+never takes a place from one who has it. O(running) insertions beside `agreed`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from dure.place.agree import agreed
-from dure.place.instance import Floats, Instance, Ints, Longs
-from dure.place.solver import Solver
+from dure.place.agree import agreed, let_in
+from dure.place.instance import HELD, Floats, Instance, Ints, Longs, total
+from dure.place.solve import compiled
+from dure.place.solver import Method, Solver
 
 
 class Standing(NamedTuple):
@@ -37,7 +39,23 @@ def rearranged(inst: Instance, standing: Standing, threshold: float, solver: Sol
     cost[standing.stay[runs]] = inst.cost[standing.stay[runs]]
     order = np.concatenate((np.flatnonzero(runs), standing.order[~runs[standing.order]]))
     meant = np.where(runs, standing.stay, standing.meant)
-    return agreed(msgspec.structs.replace(inst, cost=cost), order, solver, seed, meant)
+    priced = msgspec.structs.replace(inst, cost=cost)
+    found = agreed(priced, order, solver, seed, meant)
+    return found if solver.method is not Method.REGRET else _one_by_one(priced, standing, order, found, solver)
+
+
+def _one_by_one(inst: Instance, standing: Standing, order: Longs, found: Longs, solver: Solver) -> Longs:
+    """Each who stays in turn lets all who wait choose first, if that is cheaper and nobody is left out by it."""
+    quick, cost = compiled(inst, solver), total(inst, found)
+    for job in order[standing.stay[order] >= 0].tolist():
+        if found[job] != standing.stay[job]:
+            continue
+        others = np.where(standing.stay >= 0, found, HELD)
+        others[job] = HELD
+        tried = let_in(inst, np.append(order[order != job], job), others, quick)
+        if total(inst, tried) < cost and not ((found >= 0) & (tried < 0)).any():
+            found, cost = tried, total(inst, tried)
+    return found
 
 
 def with_stays(made: Instance, jobs: Longs, rows: Ints, cost: Floats) -> tuple[Instance, Longs]:

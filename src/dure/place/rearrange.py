@@ -24,7 +24,7 @@ from dure.model.workload import Phase, WorkloadRecord, WorkloadType
 from dure.place.adapt import congestion_at
 from dure.place.aside import Standing, rearranged, with_stays
 from dure.place.asked import asked_of, comes_first, latest_start, may_be_asked, stopped
-from dure.place.batch import Batch, Choice, dispute_of
+from dure.place.batch import WAITING, Batch, Choice, dispute_of
 from dure.place.bill import Quote, data_price, quote
 from dure.place.candidate import Candidate, Cycle, plenty, resources
 from dure.place.crowd import queue_of
@@ -217,7 +217,9 @@ class _Plan:
             needs.append(resources(one.record.spec.demand, home.replicas))
         wider = replace(made, need=np.concatenate((made.need, np.array(needs, np.int32))))
         jobs, cost = np.array([one.job for one in self.stays]), np.array([one.cost for one in self.stays])
-        grown, stay = with_stays(wider, jobs, np.array(rows, np.int32), cost)
+        hold = made.hold.copy()
+        hold[jobs] = np.maximum(hold[jobs], WAITING * np.abs(cost) + 1.0)
+        grown, stay = with_stays(replace(wider, hold=hold), jobs, np.array(rows, np.int32), cost)
         return replace(grown, capacity=np.maximum(grown.capacity, spread(grown, stay))), stay
 
 
