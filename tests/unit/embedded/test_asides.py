@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from dure.files import read_text
 from dure.model.catalogue import Catalogue
-from dure.model.decision import Hold
+from dure.model.decision import Hold, Place
+from dure.model.fleet import Connect
 from dure.model.policy import Policy, Verb
 from dure.model.reason import Reason
-from dure.model.units import HOUR_S
+from dure.model.units import HOUR_S, MICROS
 from dure.model.workload import Phase, Workload, WorkloadStatus
-from tests.unit.embedded.test_world import Turner
+from tests.unit.embedded.test_world import START_S, Crash, Turner, count_calls
 
 HALL = """
 apiVersion: dure.dev/v1alpha1
@@ -57,7 +61,7 @@ def long(**spec: Any) -> Workload:
 
 
 def burst(**spec: Any) -> list[Workload]:
-    return [job(f"short-{number}", 1.0, 6.0, **spec) for number in range(2)]
+    return [job(f"short-{number}", 1.0, 4.0, **spec) for number in range(2)]
 
 
 @pytest.fixture
@@ -107,7 +111,119 @@ def test_without_it_the_burst_is_late(turner: Turner) -> None:
     assert not in_time(turner, "short-0")
 
 
-@pytest.mark.parametrize("key", ["movesAtOnce", "standAside"])
-def test_a_policy_switches_it_off(turner: Turner, key: str) -> None:
-    turner.store.write_policy(Policy("ours", Verb.PLACE, settings={key: 0 if key == "movesAtOnce" else False}))
-    assert asides(played(turner, long(), burst(), hours=6.0)) == []
+def test_it_stops_at_a_checkpoint_keeps_its_work_and_is_charged_for_what_it_used(turner: Turner) -> None:
+    played(turner, long(), burst(), hours=2.9)
+    left = status(turner, "long")
+    assert left.phase is Phase.HELD
+    assert left.placement is None
+    assert left.done_s % 1200.0 == 0.0
+    assert left.done_s >= 1.9 * HOUR_S
+    assert left.moved_s is not None
+    assert left.spent_micros == pytest.approx(4 * 1000 * MICROS * (left.moved_s - START_S) / HOUR_S, rel=0.02)
+    turner.run(37 * HOUR_S, step_s=60.0)
+    done = status(turner, "long")
+    assert done.phase is Phase.DONE
+    assert done.done_s > left.done_s
+    # Twelve hours of work in two runs, and no hour of it twice but what was loaded again.
+    assert done.spent_micros < 4 * 1000 * MICROS * 12.5
+    spent = sum(one.status.spent_micros for one in turner.store.list_workloads())
+    assert spent == sum(charge.micros for charge in turner.store.list_charges(0, 99_999))
+
+
+def test_who_stood_aside_lets_its_guests_in_first_though_it_was_there_before_them(turner: Turner) -> None:
+    played(turner, long(), burst())
+    guests = [status(turner, f"short-{number}").started_s or 0.0 for number in range(2)]
+    places = [
+        entry.at_s
+        for entry in turner.store.list_journal(workload="long", limit=1000)
+        if isinstance(entry.decision, Place)
+    ]
+    assert len(places) == 2
+    assert places[0] < min(guests) < places[1]
+
+
+def test_it_is_told_why_it_waits_and_for_whom(turner: Turner) -> None:
+    played(turner, long(), burst(), hours=2.9)
+    why = turner.world.desk.why("long")
+    [line] = [line for line in why.lines if line.reason is Reason.STANDS_ASIDE]
+    assert "makes room for short-0" in line.sentence
+    assert "if it went on here" in line.sentence
+    events = [event.message for event in turner.store.list_events() if event.workload == "long"]
+    assert any("stands aside" in message for message in events)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy("ours", Verb.PLACE, settings={"movesAtOnce": 0}),
+        Policy("ours", Verb.PLACE, settings={"standAside": False}),
+        Policy("ours", Verb.PLACE, settings={}, paused=True),
+    ],
+)
+def test_a_policy_switches_it_off(turner: Turner, policy: Policy) -> None:
+    turner.world.submit([long()])
+    turner.run(600.0, step_s=60.0)
+    turner.store.write_policy(policy)
+    turner.world.submit(burst())
+    turner.run(5 * HOUR_S, step_s=60.0)
+    assert asides(turner) == []
+    assert status(turner, "long").phase is Phase.RUNNING
+
+
+def test_in_a_fleet_with_a_real_cluster_nobody_is_asked_unless_the_policy_asks_for_moves(turner: Turner) -> None:
+    observer = turner.world.plane.observer
+    here = observer.fleet.clusters[0]
+    real = replace(here, info=replace(here.info, name="real"), connect=Connect(kubeconfig="nowhere"), pools=())
+    observer.fleet = replace(observer.fleet, clusters=(*observer.fleet.clusters, real))
+    played(turner, long(), burst(), hours=3.5)
+    assert asides(turner) == []
+    turner.store.write_policy(Policy("ours", Verb.PLACE, settings={"movesAtOnce": 2}))
+    turner.run(2 * HOUR_S, step_s=60.0)
+    assert len(asides(turner)) == 1
+
+
+def test_nobody_stands_aside_for_another_tenants_workloads(turner: Turner) -> None:
+    assert asides(played(turner, long(), burst(tenant="search"), hours=5.0)) == []
+
+
+def test_nobody_is_asked_again_before_it_has_cooled_down(turner: Turner) -> None:
+    played(turner, long(), burst(), hours=6.0)
+    assert status(turner, "long").phase is Phase.RUNNING
+    turner.world.submit([job("next", 1.0, 3.0)])
+    turner.run(2 * HOUR_S, step_s=60.0)
+    assert len(asides(turner)) == 1, "four hours after it stood aside"
+    turner.world.submit([job("other", 1.0, 3.0)])
+    turner.run(3 * HOUR_S, step_s=60.0)
+    assert len(asides(turner)) == 2, "and more than six"
+
+
+@settings(max_examples=12, deadline=None)
+@given(points=st.lists(st.integers(1, 60), min_size=4, max_size=12))
+def test_killed_between_any_two_calls_nobody_is_lost_and_nobody_has_two_homes(
+    known: Catalogue, points: list[int]
+) -> None:
+    """Plane and agents die again and again in the hour in which it stands aside."""
+    turner = Turner(read_text(HALL, "hall").fleets[0], known)
+    turner.world.submit([long()])
+    turner.run(1.8 * HOUR_S, step_s=60.0)
+    turner.world.submit(burst())
+    for point in points:
+        for agent in turner.world.agents:
+            agent.cluster = count_calls(agent.cluster, point)
+            agent.plane = count_calls(agent.plane, point)
+        turner.world.plane.store = count_calls(turner.store, point)
+        with suppress(Crash):
+            turner.run(600.0, step_s=60.0)
+        turner.crash()
+    turner.run(34 * HOUR_S, step_s=60.0)
+    assert turner.phases() == {Phase.DONE: 3}
+    for record in turner.store.list_workloads():
+        placed = [
+            entry
+            for entry in turner.store.list_journal(workload=record.name, limit=1000)
+            if isinstance(entry.decision, Place)
+        ]
+        lives = 1 + record.status.restarts + len(asides(turner, record.name))
+        assert record.status.generation == len(placed) == lives, "one home for each life"
+    spent = sum(one.status.spent_micros for one in turner.store.list_workloads())
+    assert spent == sum(charge.micros for charge in turner.store.list_charges(0, 99_999))

@@ -177,11 +177,11 @@ def test_a_template_that_got_in_before_keeps_nobody_else_from_running(turner: Tu
     assert turner.store.fetch_workload("one").status.phase is Phase.DONE
 
 
-class _Crash(Exception):
+class Crash(Exception):
     """Stands for kill -9 between two calls."""
 
 
-def _count_calls(target: Any, fail_at: int) -> Any:
+def count_calls(target: Any, fail_at: int) -> Any:
     """The target with every public call counted; call number `fail_at` dies before it does anything."""
     state = {"left": fail_at}
 
@@ -194,7 +194,7 @@ def _count_calls(target: Any, fail_at: int) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
                 state["left"] -= 1
                 if state["left"] == 0:
-                    raise _Crash(name)
+                    raise Crash(name)
                 return found(*args, **kwargs)
 
             return call
@@ -211,12 +211,12 @@ def test_killed_between_any_two_calls_no_job_is_lost_or_run_twice(
     turner.world.submit([batch(f"w{index}", demand="{devices: 2}") for index in range(6)])
     for point in points:
         for agent in turner.world.agents:
-            agent.cluster = _count_calls(agent.cluster, point)
-            agent.plane = _count_calls(agent.plane, point)
-        turner.world.plane.store = _count_calls(turner.store, point)
+            agent.cluster = count_calls(agent.cluster, point)
+            agent.plane = count_calls(agent.plane, point)
+        turner.world.plane.store = count_calls(turner.store, point)
         try:
             turner.run(300)
-        except _Crash:
+        except Crash:
             turner.crash()
         else:
             turner.crash()
