@@ -18,6 +18,7 @@ from dure.model.policy import Policy, Verb
 from dure.model.reason import Reason
 from dure.model.units import HOUR_S, MICROS
 from dure.model.workload import Phase, Workload, WorkloadStatus
+from dure.plane import moving
 from tests.unit.embedded.test_world import START_S, Crash, Turner, count_calls
 
 HALL = """
@@ -168,6 +169,18 @@ def test_a_policy_switches_it_off(turner: Turner, policy: Policy) -> None:
     turner.run(5 * HOUR_S, step_s=60.0)
     assert asides(turner) == []
     assert status(turner, "long").phase is Phase.RUNNING
+
+
+def test_switched_off_nobody_is_even_asked(turner: Turner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(*_: object, **__: object) -> None:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(moving, "rearrangement", ask)
+    turner.store.write_policy(Policy("ours", Verb.PLACE, settings={"standAside": False}))
+    played(turner, long(), burst(), hours=5.0)
+    turner.store.write_policy(Policy("ours", Verb.PLACE, settings={"standAside": True}))
+    with pytest.raises(AssertionError, match="asked"):
+        turner.run(2 * HOUR_S, step_s=60.0)
 
 
 def test_in_a_fleet_with_a_real_cluster_nobody_is_asked_unless_the_policy_asks_for_moves(turner: Turner) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from dure.model.accelerator import ShareMode
 from dure.model.demand import Demand
-from dure.model.reason import Reason
+from dure.model.reason import Reason, Verdict
 from dure.model.report import Observed, Report
 from dure.model.tariff import Capacity
 from dure.model.workload import (
@@ -156,3 +156,37 @@ def test_a_queue_is_what_the_last_report_says_and_gone_with_the_placement() -> N
     assert fold(running, same, 20.0) is running.status
     assert fold(running, report(ready=2, requests=7), 20.0).waiting is None, "nobody can count it any more"
     assert leave(running.status, 21.0, "moved", None).waiting is None
+
+
+def aside(phase: Phase, **status: object) -> WorkloadRecord:
+    """On its way out for others, to be looked at again at 900."""
+    why = (Verdict("seoul/t4", Reason.STANDS_ASIDE),)
+    return record(phase, leaving_s=15.0, held=why, look_again_s=900.0, **status)
+
+
+def sleeper(name: str, reason: Reason, class_name: str = "t4") -> WorkloadRecord:
+    spec = msgspec.structs.replace(SPEC, name=name, classes=(AcceptedClass(class_name),))
+    held = (Verdict("seoul/t4", reason),)
+    return WorkloadRecord(name, spec, WorkloadStatus(phase=Phase.HELD, held=held, look_again_s=900.0))
+
+
+def test_who_has_stood_aside_is_held_until_the_hour_it_has_planned() -> None:
+    left = fold(aside(Phase.RUNNING, done_s=600.0), report(20.0), 20.0)
+    assert (left.phase, left.placement, left.look_again_s, left.done_s) == (Phase.HELD, None, 900.0, 600.0)
+
+
+def test_room_that_was_left_to_those_who_wait_wakes_who_sleeps_and_could_use_it() -> None:
+    sleeping = [
+        sleeper("cheaper", Reason.WAITING_FOR_CHEAPER_HOUR),
+        sleeper("elsewhere", Reason.WAITING_FOR_CHEAPER_HOUR, "a100"),
+        sleeper("polite", Reason.STANDS_ASIDE),
+    ]
+
+    def woken(first: WorkloadRecord, told: Report) -> list[str]:
+        drafts = [Draft(first), *map(Draft, sleeping)]
+        Folding().fold(drafts, [told], 20.0)
+        return [draft.before.name for draft in drafts[1:] if draft.status.look_again_s is None]
+
+    assert woken(aside(Phase.RUNNING), report(20.0)) == ["cheaper"]
+    assert woken(aside(Phase.RUNNING), report(20.0, pods=2, bound=2)) == [], "it is not gone yet"
+    assert woken(record(Phase.RUNNING, leaving_s=15.0), report(20.0)) == [], "nobody left it to them"
