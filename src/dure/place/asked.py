@@ -120,16 +120,16 @@ class _Look:
     def in_the_way(self, runner: WorkloadRecord, waiting: Sequence[WorkloadRecord]) -> bool:
         """Whether those who wait (by deadline) lose more than the runner's interruption costs: by being late in its
         place, one behind the other once it has ended, or by what they pay elsewhere instead."""
-        home, end_s = runner.status.placement, expected_end(runner, self.settings.duration_high, self.snapshot.now_s)
+        home, end_s = runner.status.placement, expected_end(runner, 1.0, self.snapshot.now_s)
         assert home is not None
         assert end_s is not None
         where, width = (home.cluster, home.pool), runner.spec.demand.device_milli * home.replicas
         rate, lost = float(self._sum(where)[1]), 0.0
         for guest in waiting:
             need, run_s = _need(guest, runner, self.rooms[where], width), _run_s(guest, home.class_name)
-            slow_s = self.settings.duration_high * run_s
-            if need and _due(guest) - slow_s < self.snapshot.now_s + SOON_S:
-                end_s += slow_s * min(1.0, need / width)
+            latest_s = _due(guest) - self.settings.duration_high * run_s
+            if need and latest_s < self.snapshot.now_s + SOON_S:
+                end_s += run_s * min(1.0, need / width)
                 late = self.settings.late_hour_factor * max(0.0, end_s - _due(guest))
                 lost += min(late * need * rate, self._elsewhere(guest) - run_s * need * rate)
         left_s = self.settings.move_threshold * _run_s(runner, home.class_name) + interruption(runner, self.snapshot)

@@ -1,0 +1,125 @@
+"""What standing aside is worth where bursts meet a full pool: the same days with and without it.
+
+    python -m tests.house.asides --seeds 1 2 3
+
+Six days on sixteen devices (with `--rented` as many more at three times the price): long runs with days of slack, and
+bursts of short ones under deadlines. Prints late jobs, mean wait and money of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+
+from msgspec.structs import replace
+
+from dure.adapters.memory.store import MemoryStore
+from dure.embedded.week import START_S, Run, Timed, simulate
+from dure.files import read_text
+from dure.files.builtin import catalogue
+from dure.model.decision import Hold
+from dure.model.policy import Policy, Verb
+from dure.model.reason import Reason
+from dure.model.units import HOUR_S, MICROS
+from dure.model.workload import Phase, Workload, WorkloadRecord
+
+HOURS = 6 * 24.0
+FLEET = """
+apiVersion: dure.dev/v1alpha1
+kind: Fleet
+metadata: {name: hall}
+spec:
+  currency: KRW
+  carbonPrice: 0/tCO2e
+  clusters:
+    - name: east
+      region: kr-east
+      grid: KR
+      pue: 1.2
+      connect: {embedded: {}}
+      pools:
+        - {name: a100, class: a100-80gb-sxm, nodes: 4, devices: 4, share: [exclusive], price: {owned: 1000/h}}
+"""
+RENTED = """\
+        - name: rented
+          class: a100-80gb-sxm
+          nodes: 0
+          nodesMax: 4
+          devices: 4
+          boot: 120s
+          share: [exclusive]
+          price: {onDemand: 3000/h}
+"""
+TENANTS = """\
+  tenants: [{name: vision, weight: 1}]
+"""
+
+
+def job(name: str, hours: float, due_h: float, devices: int) -> Workload:
+    text = f"""
+apiVersion: dure.dev/v1alpha1
+kind: Workload
+metadata: {{name: {name}, tenant: vision}}
+spec:
+  type: training
+  classes: [a100-80gb-sxm]
+  demand: {{devices: {devices}}}
+  duration: {hours:.2f}h
+  deadline: {due_h:.2f}h
+  checkpoint: 20min
+  interruptible: true
+"""
+    return read_text(text, name).workloads[0]
+
+
+def stream(seed: int) -> list[Timed]:
+    draw = random.Random(seed)
+    coming: list[Timed] = []
+    at_h = 0.0
+    while at_h < HOURS:
+        long = job(f"long-{len(coming)}", draw.uniform(12, 30), 72.0, draw.choice([2, 4]))
+        coming.append((START_S + at_h * HOUR_S, long))
+        at_h += draw.expovariate(1 / 5.5)
+    at_h = draw.uniform(4, 10)
+    while at_h < HOURS:
+        for _ in range(draw.randint(4, 10)):
+            soon_h = at_h + draw.uniform(0, 0.3)
+            short = job(f"burst-{len(coming)}", draw.uniform(0.5, 2), draw.uniform(5, 8), draw.choice([1, 2]))
+            coming.append((START_S + soon_h * HOUR_S, short))
+        at_h += draw.uniform(8, 16)
+    return coming
+
+
+def late(record: WorkloadRecord) -> bool:
+    end_s, due_s = record.status.finished_s, record.status.submitted_s + (record.spec.deadline_s or 0.0)
+    return record.status.phase is not Phase.FAILED and (end_s is None or end_s > due_s)
+
+
+def row(seed: int, *, aside: bool, rented: bool) -> str:
+    fleet = read_text(FLEET + (RENTED if rented else "") + TENANTS, "hall").fleets[0]
+    policy = Policy("ours", Verb.PLACE, settings={"standAside": aside})
+    store = MemoryStore()
+    run = Run(replace(fleet, policies=(policy,)), catalogue(), stream(seed), days=HOURS / 24 + 3, seed=seed)
+    found = simulate(run, None, store)
+    records = store.list_workloads()
+    holds = [one.decision for one in store.list_journal(limit=1_000_000) if isinstance(one.decision, Hold)]
+    names = [one.workload for one in holds if any(it.reason is Reason.STANDS_ASIDE for it in one.verdicts)]
+    told = {kind: [one for one in records if one.name.startswith(kind)] for kind in ("burst", "long")}
+    counts = ", ".join(f"{kind} {sum(map(late, ones))} of {len(ones)} late" for kind, ones in told.items())
+    harmed = sum(late(one) for one in records if one.name in names)
+    money, waited = found.cost_micros / MICROS, found.wait_mean_s / 60
+    return f"{counts}; wait {waited:.0f} min; {money:,.0f} KRW; {len(names)} stood aside, {harmed} of them late"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--rented", action="store_true", help="as many devices more at three times the price")
+    given = parser.parse_args()
+    for seed in given.seeds:
+        for aside in (False, True):
+            print(f"seed {seed} {'with   ' if aside else 'without'}: {row(seed, aside=aside, rented=given.rented)}")
+
+
+if __name__ == "__main__":
+    main()
