@@ -1,10 +1,10 @@
 """Which of those who run are asked whether they stand aside, and what each would be if it had stopped.
 
 Called by `rearrange`. Training and batch that may be interrupted and may wait, with checkpoints and enough slack: who
-could not be in time after an interruption by a slow run is not asked, so nobody in time is made late. Not those on
+could not be in time after an interruption by a slow run is not asked, so that nobody is made late. Not those on
 spot (nobody can promise it spot later, and its own rule decides there), nor an elastic gang at another size than its
 smallest, nor anybody soon after a move. The first look is by rough prices, and keeps nearly everybody out of the
-plan: a fleet in which nobody is in a hurry pays for no more. O(running x waiting).
+plan: a fleet in which nobody is in a hurry pays for no more. O(running x _HURRIED).
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from dure.place.spans import expected_end, past_help
 _TOO_SHORT_S: Seconds = 1800.0
 # Nobody is asked for the sake of those who can wait for longer than this: room may come free by itself.
 SOON_S: Seconds = 3 * HOUR_S
+# In a long queue the first look is at so many, those with the earliest deadlines.
+_HURRIED = 100
 
 
 def asked_of(
@@ -42,7 +44,7 @@ def asked_of(
     ahead where they are. The most work left first."""
     look = _Look(snapshot, settings)
     hurried = [one for one in waiting if one.spec.deadline_s is not None and not past_help(one, snapshot.now_s)]
-    hurried.sort(key=lambda one: (_due(one), one.name))
+    hurried = sorted(hurried, key=lambda one: (_due(one), one.name))[:_HURRIED]
     found = [one for one in able if look.in_the_way(one, hurried) or look.is_cheaper_later(one)]
     return sorted(found, key=lambda one: (-_work_left(one), one.name))
 

@@ -210,6 +210,31 @@ def test_nobody_is_asked_again_before_it_has_cooled_down(turner: Turner) -> None
     assert len(asides(turner)) == 2, "and more than six"
 
 
+@settings(max_examples=8, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3), st.sampled_from([0.5, 1.0, 2.0]), st.integers(3, 8), st.integers(1, 4)),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_whatever_comes_who_stands_aside_starts_again_and_is_in_time(
+    known: Catalogue, bursts: list[tuple[int, float, int, int]]
+) -> None:
+    """Bursts of so many jobs of so many hours, due so soon, on so many devices, four hours apart."""
+    turner = Turner(read_text(HALL, "hall").fleets[0], known)
+    turner.world.submit([long()])
+    turner.run(1.8 * HOUR_S, step_s=60.0)
+    for wave, (count, hours, due_h, devices) in enumerate(bursts):
+        demand = replace(long().demand, devices=devices)
+        turner.world.submit([job(f"w{wave}-{at}", hours, due_h, demand=demand) for at in range(count)])
+        turner.run(4 * HOUR_S, step_s=120.0)
+    turner.run(40 * HOUR_S, step_s=300.0)
+    stood = [one.name for one in turner.store.list_workloads() if asides(turner, one.name)]
+    assert all(in_time(turner, name) for name in stood)
+    assert set(turner.phases()) <= {Phase.DONE, Phase.FAILED}
+
+
 @settings(max_examples=12, deadline=None)
 @given(points=st.lists(st.integers(1, 60), min_size=4, max_size=12))
 def test_killed_between_any_two_calls_nobody_is_lost_and_nobody_has_two_homes(
