@@ -21,6 +21,9 @@ from dure.place.instance import HELD, NONE, Floats, Instance, Longs
 from dure.place.kernels import affords, book, draw, fits
 from dure.place.solver import Search
 
+# A run of so many hours is worth remembering what turned it away; a shorter one is walked sooner.
+LONG = 16
+
 
 def improve(
     inst: Instance, choice: Longs, rent: Floats, search: Search, seed: int, go_on: Callable[[], bool] = lambda: True
@@ -206,12 +209,26 @@ def _arrange(first, option, need, by_cost, begin, count, dice, out, old):  # typ
 
 @njit(cache=True, inline="always")
 def _cheapest_fitting(  # type: ignore[no-untyped-def]
-    first, option, cost, need, ledger, drain, free, left, order, j, dearest, blink, dice
+    first, option, cost, need, ledger, drain, free, left, order, j, dearest, blink, dice, wall, asking
 ):
-    """First option of `j` in `order` that fits and costs at most `dearest`; now and then it blinks past one."""
+    """First option of `j` in `order` that fits and costs at most `dearest`; now and then it blinks past one.
+
+    `wall[row]` is who was turned away (`asking`, and the need) and in which hour: most starts of a long job run into
+    the same one, so they need not be walked again.
+    """
     for p in range(first[j], first[j + 1]):
         o = order[p]
-        if cost[o] <= dearest and fits(option, need, free, o) and affords(ledger, drain, left, j, o):
+        if cost[o] > dearest:
+            continue
+        if option[o, 3] >= LONG:
+            row, turned = option[o, 0], asking * len(need) + option[o, 4]
+            if wall[row, 0] == turned and option[o, 2] <= wall[row, 1] < option[o, 2] + option[o, 3]:
+                continue
+            hour = _blocked_hour(option, need, free, o)
+            if hour >= 0:
+                wall[row, 0], wall[row, 1] = turned, hour
+                continue
+        if fits(option, need, free, o) and affords(ledger, drain, left, j, o):
             dice = draw(dice)
             if (dice >> 8) & 0xFFFF >= blink:
                 return o, dice
@@ -272,6 +289,7 @@ def _anneal(  # type: ignore[no-untyped-def] # noqa: C901
     cooling = (cold / hot) ** (64.0 / max(64, rounds))
     dice = draw((seed * 2654435761 + 97) & 0xFFFFFFFF)
     out, old = np.empty(eject + 1, np.int64), np.empty(eject + 1, np.int64)
+    wall, asking = np.full((free.shape[0], 2), NONE, np.int64), 0
     best = choice[lo:hi].copy()
     value, best_value = 0.0, 0.0
     for turn in range(rounds):
@@ -318,8 +336,9 @@ def _anneal(  # type: ignore[no-untyped-def] # noqa: C901
             v = out[done]
             low = cost[by_cost[first[v]]]
             dearest = min(hold[v], ceiling - floor + low)
+            asking += 1
             at, dice = _cheapest_fitting(
-                first, option, cost, need, ledger, drain, free, left, order, v, dearest, blink, dice
+                first, option, cost, need, ledger, drain, free, left, order, v, dearest, blink, dice, wall, asking
             )
             done += 1
             if at >= 0:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
-from dure.place.instance import HELD, Instance, Longs, broken, instance, total
+from dure.place.instance import HELD, LENGTH, NEED, START, Instance, Longs, broken, instance, total
 from dure.place.plain import plain_insert, plain_regret_order, plain_settle
-from dure.place.ruin import blocks, improve
+from dure.place.ruin import LONG, blocks, improve
 from dure.place.solver import Search
 from tests.unit.place.instances import NEEDS, crowd
 from tests.unit.place.plain_ruin import plain_improve
@@ -32,7 +33,21 @@ SEARCHES = {
 @pytest.mark.parametrize("name", SEARCHES)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_search_takes_the_steps_of_its_plain_twin(name: str, seed: int) -> None:
-    inst, search = crowd(seed), SEARCHES[name]
+    takes_the_steps_of_its_twin(crowd(seed), SEARCHES[name], seed)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("seed", range(6))
+def test_what_turns_a_long_wide_run_away_hides_neither_narrow_nor_other_ones(name: str, seed: int) -> None:
+    made = crowd(seed)
+    option, capacity = made.option.copy(), np.repeat(made.capacity, LONG, axis=1)
+    option[:, [START, LENGTH]] *= LONG
+    option[:, NEED] = np.random.default_rng(seed).integers(1, len(NEEDS), made.options)
+    inst = msgspec.structs.replace(made, option=option, capacity=capacity)
+    takes_the_steps_of_its_twin(inst, SEARCHES[name], seed)
+
+
+def takes_the_steps_of_its_twin(inst: Instance, search: Search, seed: int) -> None:
     rent = np.random.default_rng(seed).integers(0, 30, inst.options).astype(np.float64)
     edges = [0, 5, 10] if search.block == 5 else [0, 10]
     start = first_plan(inst)
