@@ -195,14 +195,18 @@ def _figure(title: str, world: _World) -> Any:
     figure = go.Figure()
     fixed = world.rules[FIXED]
     money, co2 = _n(fixed["money"]), _n(fixed["co2_kg"])
-    ours = _line_of(figure, world.ours.points, "ours, by carbon price", "#0a7d5a")
+    ours = world.ours.points
+    _front_of(figure, ours, "ours, by carbon price", "#0a7d5a")
     if world.moved is not None:
-        _line_of(figure, world.moved.points, "ours with moves", "#5b6ee1")
+        _front_of(figure, world.moved.points, "ours with moves", "#5b6ee1")
     rules = list(world.rules.values())
+    late = [_n(row["missed_pct"]) > _n(world.cheapest["missed_pct"]) for row in rules]
     figure.add_scatter(
         x=[row["money_ratio"] for row in rules], y=[row["co2_ratio"] for row in rules], mode="markers+text",
-        name="rules", text=[str(row["policy"]) for row in rules], textposition=_positions(rules),
-        textfont={"size": 10}, marker={"symbol": "diamond", "size": 8, "color": "#b5541c"},
+        name="rules (hollow: later than lowest price)", text=[str(row["policy"]) for row in rules],
+        textposition=_positions(rules), textfont={"size": 10}, hovertext=[_hover(row) for row in rules],
+        hoverinfo="text",
+        marker={"symbol": ["diamond-open" if more else "diamond" for more in late], "size": 8, "color": "#b5541c"},
     )  # fmt: skip
     lowest = next(bound.value for bound in world.bounds if bound.usd_per_t == 0)
     highest = max(_n(row["money"]) for row in (*ours, world.cheapest)) * 1.03
@@ -210,10 +214,12 @@ def _figure(title: str, world: _World) -> Any:
     figure.add_scatter(
         x=[lowest / money, *(spent / money)],
         y=[max(_n(row["co2_ratio"]) for row in rules), *(least_grams(world.bounds, m) / 1000 / co2 for m in spent)],
-        mode="lines", name="Lagrangian floor: no plan without moves below or left of it",
+        mode="lines", name="floor: below or left of it no plan keeps all deadlines and stops nobody",
         line={"dash": "dot", "color": "#555"},
     )  # fmt: skip
-    figure.add_vline(x=world.limit / money, line_dash="dash", line_color="#bbb", annotation_text="lowest price + 1 %")
+    figure.add_vline(
+        x=world.limit / money, line_dash="dash", line_color="#bbb", annotation_text=" lowest price + 1 %"
+    )
     figure.update_layout(
         title=title, xaxis_title="money / fixed order", yaxis_title="CO2 / fixed order", height=520,
         legend={"orientation": "h", "y": -0.18}, template="plotly_white",
@@ -221,15 +227,31 @@ def _figure(title: str, world: _World) -> Any:
     return figure
 
 
-def _line_of(figure: Any, points: Sequence[Row], name: str, colour: str) -> list[Row]:
-    """One of our fronts, by money."""
-    found = sorted(points, key=lambda row: _n(row["money"]))
-    figure.add_scatter(
-        x=[row["money_ratio"] for row in found], y=[row["co2_ratio"] for row in found], mode="lines+markers",
-        name=name, text=[f"{row['usd_per_t']} USD/t" for row in found], hoverinfo="text+x+y",
-        line={"color": colour, "width": 2},
-    )  # fmt: skip
+def _front_of(figure: Any, points: Sequence[Row], name: str, colour: str) -> None:
+    """A line through the plans that no other of them beats in money and CO2; the others are dots beside it."""
+    best = _pareto(points)
+    for rows, mode, size in (([row for row in points if row not in best], "markers", 4), (best, "lines+markers", 7)):
+        figure.add_scatter(
+            x=[row["money_ratio"] for row in rows], y=[row["co2_ratio"] for row in rows], mode=mode, name=name,
+            showlegend=rows is best, hovertext=[_hover(row) for row in rows], hoverinfo="text",
+            opacity=1.0 if rows is best else 0.5, marker={"size": size, "color": colour},
+            line={"color": colour, "width": 2},
+        )  # fmt: skip
+
+
+def _pareto(points: Sequence[Row]) -> list[Row]:
+    """Those than which no other is as cheap and emits less, by money."""
+    found: list[Row] = []
+    for row in sorted(points, key=lambda row: (_n(row["money_ratio"]), _n(row["co2_ratio"]))):
+        if not found or _n(row["co2_ratio"]) < _n(found[-1]["co2_ratio"]):
+            found.append(row)
     return found
+
+
+def _hover(row: Row) -> str:
+    carbon = f" at {row['usd_per_t']} USD/t" if _n(row["usd_per_t"]) else ""
+    money, co2, missed = (_n(row[name]) for name in ("money_ratio", "co2_ratio", "missed_pct"))
+    return f"{row['policy']}{carbon}: money {money:.3f}, CO2 {co2:.3f}, {missed:.1f} % missed"
 
 
 def _positions(rules: Sequence[Row]) -> list[str]:

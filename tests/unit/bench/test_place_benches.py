@@ -14,7 +14,7 @@ from dure.bench.data import data_dir
 from dure.bench.demand import Shape, gap_instance
 from dure.bench.place_floor import Bound, in_time, least_grams
 from dure.bench.place_ours import jointly
-from dure.bench.place_summary import summary
+from dure.bench.place_summary import figures, summary
 from dure.bench.place_world import World
 from dure.bench.replay import Fleet, Jobs, Outcome, by_rule, outcome
 from dure.bench.result import Row
@@ -226,6 +226,21 @@ def test_the_summary_names_a_rule_that_dominates_and_counts_the_bars() -> None:
     assert good["bars"]["within 5 % of the floor"] == "0 of 1 cells"
     bad = summary([*rows, point("round-robin", 78, 60)])
     assert bad["cells"][0]["dominated_by"] == "round-robin over 0 USD/t; round-robin over 100 USD/t"
+
+
+def test_the_plot_draws_the_front_through_plans_that_none_beats_and_hollows_out_rules_that_are_later() -> None:
+    rows = [
+        point("fixed-order", 100, 100), point("lowest-price", 80, 90, 2.0), point("home-only", 60, 60, 50.0),
+        point("ours", 78, 91), point("ours", 79, 95, usd_per_t=50), point("ours", 81, 70, usd_per_t=100),
+        point("floor", 75, 0), point("floor", 80, 0, usd_per_t=100),
+    ]  # fmt: skip
+    [figure] = figures(rows)
+    beaten, front, rules = figure.data[:3]
+    assert (beaten.mode, list(beaten.x)) == ("markers", [0.79])
+    assert (front.mode, list(front.x), list(front.y)) == ("lines+markers", [0.78, 0.81], [0.91, 0.7])
+    assert front.hovertext[1] == "ours at 100 USD/t: money 0.810, CO2 0.700, 0.0 % missed"
+    shown = dict(zip(rules.text, rules.marker.symbol, strict=True))
+    assert shown == {"fixed-order": "diamond", "lowest-price": "diamond", "home-only": "diamond-open"}
 
 
 @needs_data
