@@ -109,7 +109,8 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     for cell in told:
         for name, kept in _bars(cell):
             met.setdefault(name if cell["policy"] == OURS else f"{name}, with moves", []).append(kept)
-    return {"cells": told, "bars": {name: f"{sum(kept)} of {len(kept)} cells" for name, kept in met.items()}}
+    bars = {name: f"{sum(kept)} of {len(kept)} cells" for name, kept in met.items()}
+    return {"cells": [_rounded(cell) for cell in told], "bars": bars}
 
 
 def _cell(kind: tuple[Cell, ...], policy: str, worlds: list[_World], fronts: list[_Front]) -> dict[str, Cell]:
@@ -117,22 +118,37 @@ def _cell(kind: tuple[Cell, ...], policy: str, worlds: list[_World], fronts: lis
     known = [value for value in saved if value is not None]
     moves: dict[str, Cell] = {}
     if policy == MOVES:
-        moves["above_moving_floor_pct"] = round(mean(one.above_moving_floor for one in fronts), 2)
-        moves["interrupted"] = round(mean(one.interrupted for one in fronts), 1)
+        moves["above_moving_floor_pct"] = mean(one.above_moving_floor for one in fronts)
+        moves["interrupted"] = mean(one.interrupted for one in fronts)
     return {
         **dict(zip(KIND, kind, strict=True)),
         "policy": policy,
         "seeds": len(worlds),
-        "lowest_price_ratio": round(mean(_n(one.cheapest["money_ratio"]) for one in worlds), 3),
-        "ours_ratio": round(mean(one.ratio for one in fronts), 3),
-        "above_floor_pct": round(mean(one.above_floor for one in fronts), 2),
+        "lowest_price_ratio": mean(_n(one.cheapest["money_ratio"]) for one in worlds),
+        "ours_ratio": mean(one.ratio for one in fronts),
+        "above_floor_pct": mean(one.above_floor for one in fronts),
         **moves,
-        "co2_saved_pct": round(mean(known), 1) if len(known) == len(saved) else None,
-        "co2_saved_worst_pct": round(min(known), 1) if known else None,
-        "co2_possible_pct": round(mean(one.possible for one in worlds), 1),
-        "missed_pct": round(mean(one.missed for one in fronts), 3),
-        "lowest_price_missed_pct": round(mean(_n(one.cheapest["missed_pct"]) for one in worlds), 3),
+        "co2_saved_pct": mean(known) if len(known) == len(saved) else None,
+        "co2_saved_worst_pct": min(known) if known else None,
+        "co2_possible_pct": mean(one.possible for one in worlds),
+        "missed_pct": mean(one.missed for one in fronts),
+        "lowest_price_missed_pct": mean(_n(one.cheapest["missed_pct"]) for one in worlds),
         "dominated_by": "; ".join(sorted({name for one in fronts for name in one.dominating})) or "nobody",
+    }
+
+
+# Digits behind the point that are shown; bars are held against the figures themselves.
+_DIGITS = {
+    "above_moving_floor_pct": 2, "interrupted": 1, "lowest_price_ratio": 3, "ours_ratio": 3, "above_floor_pct": 2,
+    "co2_saved_pct": 1, "co2_saved_worst_pct": 1, "co2_possible_pct": 1, "missed_pct": 3,
+    "lowest_price_missed_pct": 3,
+}  # fmt: skip
+
+
+def _rounded(cell: dict[str, Cell]) -> dict[str, Cell]:
+    return {
+        name: round(value, _DIGITS[name]) if name in _DIGITS and isinstance(value, float) else value
+        for name, value in cell.items()
     }
 
 

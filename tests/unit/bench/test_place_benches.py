@@ -228,6 +228,17 @@ def test_the_summary_names_a_rule_that_dominates_and_counts_the_bars() -> None:
     assert bad["cells"][0]["dominated_by"] == "round-robin over 0 USD/t; round-robin over 100 USD/t"
 
 
+def test_a_bar_is_not_met_by_rounding() -> None:
+    def saving(kg: float) -> str:
+        rows = [point("fixed-order", 100, 100), point("lowest-price", 80, 100), point("ours", 79, 100 - kg),
+                point("floor", 75, 0), point("floor", 80, 0, usd_per_t=100)]  # fmt: skip
+        found = summary(rows)
+        assert found["cells"][0]["co2_saved_pct"] == 12.0
+        return str(found["bars"]["12 % less CO2 at lowest price + 1 % (dirty)"])
+
+    assert (saving(11.98), saving(12.01)) == ("0 of 1 cells", "1 of 1 cells")
+
+
 def test_the_plot_draws_the_front_through_plans_that_none_beats_and_hollows_out_rules_that_are_later() -> None:
     rows = [
         point("fixed-order", 100, 100), point("lowest-price", 80, 90, 2.0), point("home-only", 60, 60, 50.0),
