@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     type=FiniteRange(min=0),
     default=0.5,
     show_default=True,
-    help="Seconds of prompts that a backend is given before their first tokens.",
+    help="Seconds of streamed prompts that a backend is given before their first tokens.",
 )
 @click.option(
     "--render", "service", type=KUBE_NAME, help="Print Gateway API manifests for this service instead of serving."

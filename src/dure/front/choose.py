@@ -27,7 +27,7 @@ class Work(msgspec.Struct, frozen=True):
 
 class Backend(msgspec.Struct):
     """A replica behind the front; `draining` ones get nothing new. `prompts_s` is expected of those prompts that it
-    was given and has not answered with a first token."""
+    was given and has not answered with a first token, as far as that will be seen."""
 
     url: str
     limit: int
@@ -38,13 +38,15 @@ class Backend(msgspec.Struct):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A request that no backend had room for; `prompt_s` of its `work_s` are for its prompt."""
+    """A request that no backend had room for; `prompt_s` of its `work_s` are for its prompt. If it `streams`, its
+    first token will be seen."""
 
     number: int
     arrived_s: float
     work_s: float
     prompt_s: float = 0.0
     tokens: int = 0
+    streams: bool = False
 
 
 class Pace:

@@ -169,12 +169,12 @@ class Front:
         """A backend with room, waiting for one if need be; None when the queue is full or nobody comes in time."""
         backend = pick(self._open(), self.settings.ahead_s)
         if backend is not None:
-            self._take(backend, asked.work_s, asked.prompt_s)
+            self._take(backend, asked)
             return backend
         if len(self.waiting) >= self.settings.queue:
             return None
         self.number += 1
-        entry = Waiting(self.number, self.clock(), asked.work_s, asked.prompt_s, asked.tokens)
+        entry = Waiting(self.number, self.clock(), asked.work_s, asked.prompt_s, asked.tokens, asked.streams)
         turn: asyncio.Future[Backend | None] = asyncio.get_running_loop().create_future()
         self.waiting.append(entry)
         self.turns[entry.number] = turn
@@ -208,10 +208,10 @@ class Front:
         now = self.clock()
         return [b for b in self.backends if not b.draining and self.resting.get(b.url, 0.0) <= now]
 
-    def _take(self, backend: Backend, work_s: float, prompt_s: float) -> None:
+    def _take(self, backend: Backend, taken: Asked | Waiting) -> None:
         backend.active += 1
-        backend.work_s += work_s
-        backend.prompts_s += prompt_s
+        backend.work_s += taken.work_s
+        backend.prompts_s += taken.prompt_s if taken.streams else 0.0
 
     def _done(self, backend: Backend, cost: float) -> None:
         backend.active -= 1
@@ -231,7 +231,7 @@ class Front:
             self.waiting.remove(entry)
             turn = self.turns.pop(entry.number)
             if not turn.cancelled():
-                self._take(free, entry.work_s, entry.prompt_s)
+                self._take(free, entry)
                 turn.set_result(free)
 
     async def _relay(self, backend: Backend, request: Request, writer: asyncio.StreamWriter, prompt: _Prompt) -> bool:
@@ -262,21 +262,17 @@ class Front:
 
 
 class _Prompt:
-    """One prompt on a backend until its first token, which makes room for the next.
+    """A prompt on a backend until its first token, which makes room for the next.
 
-    A stream shows when that is. Of another answer nothing is seen before its end: there it is the time that the
-    prompts before it and its own should take.
+    Only a stream shows when that is; of another answer nothing is seen before its end, so it holds nobody back.
     """
 
     def __init__(self, front: Front, backend: Backend, asked: Asked) -> None:
-        self._front, self._backend, self._own_s = front, backend, asked.prompt_s
+        self._front, self._backend = front, backend
+        self._own_s = asked.prompt_s if asked.streams else 0.0
         # Those before it and its own: what its first token is expected to take.
         self._expected_s, self._sent_s = backend.prompts_s, front.clock()
-        self._timer: asyncio.TimerHandle | None = None
-        self._here = True
-        if not asked.streams:
-            expected_s = self._expected_s * front.pace.value
-            self._timer = asyncio.get_running_loop().call_later(expected_s, self.over)
+        self._here = asked.streams
 
     def answered(self) -> None:
         """Its first token has come."""
@@ -285,13 +281,10 @@ class _Prompt:
             self.over()
 
     def over(self) -> None:
-        if not self._here:
-            return
-        self._here = False
-        if self._timer is not None:
-            self._timer.cancel()
-        self._backend.prompts_s = max(0.0, self._backend.prompts_s - self._own_s)
-        self._front._call()
+        if self._here:
+            self._here = False
+            self._backend.prompts_s = max(0.0, self._backend.prompts_s - self._own_s)
+            self._front._call()
 
 
 async def read_request(reader: asyncio.StreamReader, body_bytes: int) -> Request | str | None:

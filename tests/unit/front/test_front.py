@@ -192,16 +192,17 @@ async def test_a_prompt_is_sent_when_those_before_it_have_had_their_first_token(
         assert made.pace.value != 1.0
 
 
-async def test_where_no_first_token_is_seen_the_next_prompt_is_sent_when_it_should_have_come() -> None:
+async def test_where_no_first_token_is_seen_only_the_limit_holds_requests_back() -> None:
     all_there = asyncio.Barrier(3)
 
     async def slow(body: bytes) -> bytes:
         await all_there.wait()
         return body
 
-    async with backend(slow) as url, front([url], FrontSettings(ahead_s=0.0)) as (_, client):
-        tasks = [asyncio.create_task(client.post("/v1/x", content=b"x" * 400)) for _ in range(3)]
+    async with backend(slow) as url, front([url], FrontSettings(ahead_s=0.0)) as (made, client):
+        tasks = [asyncio.create_task(client.post("/v1/x", content=b"x" * 40_000)) for _ in range(3)]
         assert [(await task).status_code for task in tasks] == [200, 200, 200]
+        assert made.backends[0].prompts_s == 0.0
 
 
 async def test_malformed_and_oversized_requests_are_refused() -> None:
