@@ -25,6 +25,7 @@ from dure.place.exact import linear_prices, solve_exact
 from dure.place.greedy import insert_in_order, regret_order
 from dure.place.instance import Instance, Longs, broken, total
 from dure.place.prices import bound_at, congestion_prices
+from dure.place.settings import PlaceSettings
 from dure.place.solve import solve
 from dure.place.solver import Ascent, Limits, Method, Search, Solver
 
@@ -61,7 +62,12 @@ def seeds(text: str) -> list[int]:
     "--prices", type=click.Choice([one.value for one in Prices]), default=None, help="Default: on-demand, then owned."
 )
 @click.option("--seeds", "seed_text", default="1..5", show_default=True, help="1..5, 3 or 1,4,9.")
-@click.option("--iterations", default=Search().iterations_per_job, show_default=True, help="Of ruin, per job.")
+@click.option(
+    "--iterations",
+    default=PlaceSettings().iterations_per_job,
+    show_default=True,
+    help="Of ruin, per job; by default as many as the plane takes.",
+)
 @click.option(
     "--bound-seconds", type=NOT_NEGATIVE, default=20.0, show_default=True, help="HiGHS, per instance; 0: Lagrangian."
 )
