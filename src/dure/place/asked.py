@@ -4,7 +4,8 @@ Called by `rearrange`. Training and batch that may be interrupted and may wait, 
 could not be in time after an interruption by a slow run is not asked, so that nobody is made late. Not those on
 spot (nobody can promise it spot later, and its own rule decides there), nor an elastic gang at another size than its
 smallest, nor anybody soon after a move. The first look is by rough prices, and keeps nearly everybody out of the
-plan: a fleet in which nobody is in a hurry pays for no more. O(running x _HURRIED).
+plan: a fleet in which nobody is in a hurry pays for no more. O(running x _HURRIED). Under `always` all are asked who
+are in somebody's way, or for whom any start is cheaper: O(kinds of running x waiting).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dure.place.instance import Floats
 from dure.place.moves import cools, movable
 from dure.place.option import Home, Option, options, world_of
 from dure.place.room import PoolRoom
-from dure.place.settings import PlaceSettings
+from dure.place.settings import PlaceSettings, StandAside
 from dure.place.spans import expected_end, past_help
 
 # One that should be done within this long is left alone.
@@ -43,9 +44,28 @@ def asked_of(
     """Those of `able` for whom it may be worth while: others would be late behind them, or a much cheaper hour is
     ahead where they are. The most work left first."""
     look = _Look(snapshot, settings)
+    if settings.stand_aside is StandAside.ALWAYS:
+        wanted = _wanted(able, waiting)
+        found = [one for one in able if one.uid in wanted or look.is_cheaper_anywhere(one)]
+        return sorted(found, key=lambda one: (-_work_left(one), one.name))
     hurried = [one for one in waiting if one.spec.deadline_s is not None and not past_help(one, snapshot.now_s)]
     hurried = sorted(hurried, key=lambda one: (_due(one), one.name))[:_HURRIED]
     found = [one for one in able if look.in_the_way(one, hurried) or look.is_cheaper_later(one)]
+    return sorted(found, key=lambda one: (-_work_left(one), one.name))
+
+
+def hosts_of(
+    snapshot: Snapshot,
+    able: Sequence[WorkloadRecord],
+    new: Sequence[tuple[WorkloadRecord, Placement]],
+    settings: PlaceSettings,
+) -> list[WorkloadRecord]:
+    """Those of `able` who run where one of `new` would rather be than in the home that it was given: devices cost
+    less there. The most work left first."""
+    look = _Look(snapshot, settings)
+    found = [
+        one for one in able if any(comes_first(guest, one) and look.is_dearer(guest, at, one) for guest, at in new)
+    ]
     return sorted(found, key=lambda one: (-_work_left(one), one.name))
 
 
@@ -69,13 +89,13 @@ def may_be_asked(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSett
 
 
 def latest_start(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSettings) -> Instant:
-    """By when one that stands aside must be planned to go on: after half of its slack, so that it may wait for as
-    long again and would still be in time in a home like its present one, even if its run is a slow one."""
+    """By when one that stands aside must be planned to go on. With half of its slack it may wait for as long again
+    and would still be in time in a home like its present one, even if its run is a slow one."""
     spec, home = record.spec, record.status.placement
     assert home is not None
     assert spec.deadline_s is not None
-    again_s = settings.duration_high * (_run_s(record, home.class_name) + interruption(record, snapshot))
-    return (snapshot.now_s + record.status.submitted_s + spec.deadline_s - again_s) / 2
+    again_s = _run_s(record, home.class_name) + interruption(record, snapshot)
+    return settings.latest_start(snapshot.now_s, record.status.submitted_s + spec.deadline_s, again_s)
 
 
 def stopped(record: WorkloadRecord, snapshot: Snapshot) -> WorkloadRecord:
@@ -146,6 +166,34 @@ class _Look:
         runs = sums[hours:] - sums[:-hours]
         return bool(runs[1:].min() < (1.0 - self.settings.move_threshold) * runs[0])
 
+    def is_cheaper_anywhere(self, record: WorkloadRecord) -> bool:
+        """Whether any start, here later or anywhere else, would cost less by the threshold, the interruption and all
+        that a move costs left out."""
+        home, spec = record.status.placement, record.spec
+        assert home is not None
+        stay = self._least(record, (home.cluster, home.pool), home.class_name, now=True)
+        return any(
+            self._least(record, where, other.pool.class_name) < (1.0 - self.settings.move_threshold) * stay
+            for where, other in self.homes.items()
+            if spec.speed_on(other.pool.class_name) and other.pool.capacity is not Capacity.SPOT
+        )
+
+    def is_dearer(self, guest: WorkloadRecord, given: Placement, host: WorkloadRecord) -> bool:
+        """Whether the home that was given to the guest costs it more than the host's would."""
+        home = host.status.placement
+        assert home is not None
+        if not guest.spec.speed_on(home.class_name) or (given.cluster, given.pool) not in self.homes:
+            return False
+        there = self._least(guest, (home.cluster, home.pool), home.class_name, now=True)
+        return there < self._least(guest, (given.cluster, given.pool), given.class_name, now=True)
+
+    def _least(self, record: WorkloadRecord, where: tuple[str, str], class_name: str, *, now: bool = False) -> float:
+        """What the rest costs there from now on, or from the cheapest hour on."""
+        sums, devices = self._sum(where), record.spec.size_on(class_name)
+        hours = max(1, min(len(sums) - 2, round(_run_s(record, class_name) / HOUR_S)))
+        runs = sums[hours:] - sums[:-hours]
+        return devices * float(runs[0] if now else runs.min())
+
     def _elsewhere(self, guest: WorkloadRecord) -> float:
         """What it costs where it could start now and is not lost, in the units of `in_the_way`; nothing found:
         infinite."""
@@ -180,6 +228,21 @@ class _Look:
             rates = _rates(self.homes[where], self.snapshot, self.settings.horizon_h)
             self._sums[where] = np.concatenate(([0.0], np.cumsum(rates)))
         return self._sums[where]
+
+
+def _wanted(able: Sequence[WorkloadRecord], waiting: Sequence[WorkloadRecord]) -> set[str]:
+    """Those whose class somebody wants who comes first: nobody else can have a guest, whatever anything costs."""
+    known: dict[tuple[str, str, int], bool] = {}
+    found: set[str] = set()
+    for one in able:
+        home = one.status.placement
+        assert home is not None
+        kind = (home.class_name, one.spec.tenant, one.spec.priority)
+        if kind not in known:
+            known[kind] = any(guest.spec.speed_on(home.class_name) and comes_first(guest, one) for guest in waiting)
+        if known[kind]:
+            found.add(one.uid)
+    return found
 
 
 def _need(guest: WorkloadRecord, runner: WorkloadRecord, room: PoolRoom, width: Milli) -> Milli:

@@ -2,13 +2,15 @@
 
 Called by `plane.moving`, once an hour and again before anything is done. The world is copied as if all who are asked
 had stopped; there each of them may stay, go on elsewhere, or go on later (`aside.rearranged`). Room that somebody is
-leaving counts as free, so nobody leaves for one who gets it anyway. O(one decision).
+leaving counts as free, so nobody leaves for one who gets it anyway. Under `standAside: always` also those take part
+who have just come and were given a dearer home: they wait for one who makes room for them (`way_for`).
+O(one decision).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,24 +22,26 @@ from dure.model.policy import Verb
 from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
 from dure.model.units import HOUR_S, Seconds
-from dure.model.workload import Phase, WorkloadRecord, WorkloadType
+from dure.model.workload import Phase, Placement, WorkloadRecord, WorkloadType
 from dure.place.adapt import congestion_at
 from dure.place.aside import Standing, rearranged, with_stays
-from dure.place.asked import asked_of, comes_first, latest_start, may_be_asked, stopped
+from dure.place.asked import asked_of, comes_first, hosts_of, latest_start, may_be_asked, stopped
 from dure.place.batch import WAITING, Batch, Choice, dispute_of
 from dure.place.bill import Quote, data_price, quote
-from dure.place.candidate import Candidate, Cycle, plenty, resources
+from dure.place.candidate import Candidate, Cycle, may_wait, plenty, resources
 from dure.place.crowd import queue_of
 from dure.place.fairness import fair_order
 from dure.place.instance import HELD, NONE, ROW, START, Floats, Instance, Longs, spread
 from dure.place.moves import move_to
-from dure.place.settings import settings_of
+from dure.place.settings import StandAside, settings_of
 from dure.place.spans import claim_of, past_help
 from dure.place.spot_rule import home_of, ruled
 from dure.place.vacated import room_without, usage_without
 
 # Who stands aside is not looked at again before those for whom it does have sat down.
 SEATING_S: Seconds = 900.0
+# After its checkpoint, until its room is free.
+LEAVING_S: Seconds = 300.0
 # Of its price; as much as a policy charges for waiting unless it is told otherwise.
 _DAY = 0.1
 _NOT_HERE = Verdict("", Reason.MOVE_NOT_WORTH_IT, detail="to stop and go on at once in the same place")
@@ -54,24 +58,63 @@ def rearrangement(
 ) -> tuple[Move | Hold, ...]:
     """A Move or a Hold for each of at most `most` who should not stay where they are: others than `besides`, and of
     `among` alone where that is given. So large a `part` of the threshold is asked of them."""
+    plan = _plan_of(snapshot, most, besides, among=among)
+    return plan.decisions(part * plan.cycle.settings.move_threshold)[0] if plan is not None else ()
+
+
+class Way(NamedTuple):
+    """Who of those who run should not stay, and who waits until they have left."""
+
+    leaving: tuple[Move | Hold, ...]
+    guests: tuple[Hold, ...]
+
+
+def way_for(snapshot: Snapshot, most: int, besides: frozenset[str], new: Mapping[str, Placement]) -> Way:
+    """At most `most` others than `besides` who should make room for some of `new`. Those wait in the snapshot and
+    could start at once in these homes, as all of them do who are no guests."""
+    plan = _plan_of(snapshot, most, besides, new=new)
+    if plan is None:
+        return Way((), ())
+    leaving, hosts = plan.decisions(plan.cycle.settings.move_threshold)
+    guests = {}
+    for name, host in hosts.items():
+        hold = plan.guest(name, host) if name in new else None
+        if hold is not None:
+            guests[name] = hold
+    served = {host.name for name, host in hosts.items() if name in guests}
+    return Way(tuple(one for one in leaving if one.workload in served), tuple(guests.values()))
+
+
+def _plan_of(
+    snapshot: Snapshot,
+    most: int,
+    besides: frozenset[str],
+    *,
+    among: frozenset[str] | None = None,
+    new: Mapping[str, Placement] | None = None,
+) -> _Plan | None:
     settings = settings_of(snapshot.policy(Verb.PLACE))
     if most <= 0:
-        return ()
+        return None
     able = [
         one
         for one in snapshot.records
         if one.name not in besides and (among is None or one.name in among) and may_be_asked(one, snapshot, settings)
     ]
     if not able:
-        return ()
+        return None
     waiting = [one for one in snapshot.records if one.status.phase.waits and not one.status.moving_to]
-    asked = able if among is not None else asked_of(snapshot, able, waiting, settings)
+    if new is not None:
+        given = [(one, new[one.name]) for one in waiting if one.name in new]
+        asked = hosts_of(snapshot, able, given, settings)
+    else:
+        asked = able if among is not None else asked_of(snapshot, able, waiting, settings)
     if not asked:
-        return ()
+        return None
     asked = asked[:most]
     classes = {home.class_name for one in asked if (home := one.status.placement) is not None}
     rivals = [one for one in waiting if any(accepted.name in classes for accepted in one.spec.classes)]
-    return _Plan(snapshot, asked, rivals).decisions(part * settings.move_threshold)
+    return _Plan(snapshot, asked, rivals)
 
 
 class _Stay(NamedTuple):
@@ -104,15 +147,48 @@ class _Plan:
         self.stays = [self._stay(self.runs[one.uid], job) for job, one in enumerate(records) if one.uid in self.runs]
         self.instance, self.stay = self._with_stays(_unhurried(self.dispute.instance, records, snapshot.now_s))
 
-    def decisions(self, threshold: float) -> tuple[Move | Hold, ...]:
+    def decisions(self, threshold: float) -> tuple[tuple[Move | Hold, ...], dict[str, WorkloadRecord]]:
+        """What each does who should not stay, and by name of those who wait whose place they are to have."""
         found = self._asked(self.instance, threshold)
         leaving = [one for one in self.stays if found[one.job] not in (HELD, self.stay[one.job])]
         if not leaving:
-            return ()
+            return (), {}
         otherwise = self._asked(_all_stay(self.instance, self.stay), 0.0)
         now = Cycle(self.real, (), all_bills=True)
-        told = (self._decision(one, found, otherwise, threshold, now) for one in leaving)
-        return tuple(one for one in told if one is not None)
+        told: list[Move | Hold] = []
+        hosts: dict[str, WorkloadRecord] = {}
+        for one in leaving:
+            made = self._decision(one, found, otherwise, threshold, now)
+            if made is not None:
+                told.append(made)
+                hosts |= {self.batch.records[job].name: one.record for job in self._guests(one, found, otherwise)}
+        return tuple(told), hosts
+
+    def guest(self, name: str, host: WorkloadRecord) -> Hold | None:
+        """One who has just come waits until its host has had time for a checkpoint and for leaving. Not if it may not
+        wait that long, or if the home that it has now might be gone by then."""
+        record = next(one for one in self.real.records if one.name == name)
+        now_s, home = self.real.now_s, host.status.placement
+        assert home is not None
+        until_s = now_s + host.spec.checkpoint_s + LEAVING_S
+        cycle = Cycle(self.real, (record,))
+        candidates = [one for one in cycle.candidates(record) if one.quote is not None]
+        here = next((one for one in candidates if one.where == f"{home.cluster}/{home.pool}"), None)
+        open_now = [one for one in candidates if one.now_clash is None]
+        instead = min(open_now, key=lambda one: (cycle.steer(one)[0], one.where), default=None)
+        if here is None or instead is None or not may_wait(record) or not plenty(instead.option, instead.demand):
+            return None
+        assert instead.quote is not None
+        if instead.quote.starts[-1] < until_s:
+            return None
+        verdict = Verdict(
+            here.where,
+            Reason.WAITING_FOR_CHEAPER_HOUR,
+            f"{show(here.bill(0).outlay)} on {here.where}",
+            f"{show(instead.bill(0).outlay)} if started now on {instead.where}",
+            f"{host.name} makes room" if host.spec.tenant == record.spec.tenant else "room is made for it",
+        )
+        return Hold(name, (verdict,), until_s=until_s)
 
     def _asked(self, inst: Instance, threshold: float) -> Longs:
         order = np.array(self.batch.order, np.int64)
@@ -137,7 +213,9 @@ class _Plan:
             worth = any(comes_first(self.batch.records[job], one.record) for job in guests)
         else:
             # Room elsewhere that should come free has been promised to nobody.
-            worth = more <= -threshold * stay and self.cycle.rows[_pool_of(candidate)] == one.row
+            here = self.cycle.rows[_pool_of(candidate)] == one.row
+            always = self.cycle.settings.stand_aside is StandAside.ALWAYS
+            worth = more <= -threshold * stay and (here or always)
         return self._aside(one, candidate, choice.start, guests) if worth else None
 
     def _guests(self, one: _Stay, found: Longs, otherwise: Longs) -> list[int]:
@@ -171,7 +249,7 @@ class _Plan:
 
     def _elsewhere(self, record: WorkloadRecord, candidate: Candidate) -> Candidate:
         """Data is brought along; at once it goes only where there is plenty of room, as in any move, and later only
-        within the half of its slack."""
+        within its share of its slack."""
         home, pool = record.status.placement, candidate.option.pool
         assert home is not None
         priced = candidate.quote

@@ -5,16 +5,28 @@ Read once per cycle from the snapshot; an unknown key is an error that names the
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from dure.model.errors import InvalidInput
 from dure.model.policy import Policy
 from dure.model.settings import settings_as
+from dure.model.units import Instant, Seconds
 from dure.place.learn import Learning
 from dure.place.solver import PLAIN_OPTIONS, Ascent, Limits, Method, Search, Solver
 
 # Of the congestion prices in one cycle: enough to steer by, where a bound would want more.
 ASCENT_STEPS = 60
+
+
+class StandAside(enum.StrEnum):
+    """Whether those who run are asked together with those who wait if they stop and go on later: never, for somebody
+    in a hurry, or whenever it saves money."""
+
+    NEVER = "never"
+    HURRIED = "hurried"
+    ALWAYS = "always"
 
 
 class PlaceSettings(msgspec.Struct, frozen=True):
@@ -30,8 +42,9 @@ class PlaceSettings(msgspec.Struct, frozen=True):
 
     Moves: the saving on what is left must pass `move_threshold` of the bill of staying to be planned, and half of it
     when the checkpoint has come (hysteresis); nobody moves twice within `move_cooldown_h`, at most `moves_at_once`
-    are under way and at most `moves_per_hour` begin. 0 moves at once switches moves off. `stand_aside` lets those who
-    run be asked together with those who wait, once an hour, whether they stop and go on later.
+    are under way and at most `moves_per_hour` begin. 0 moves at once switches moves off. `stand_aside` says for
+    whom those who run are asked to stop and go on later; they have to be planned to go on within `aside_slack` of the
+    slack that a slow run leaves (left out: half of it for those in a hurry, all of it for `always`).
 
     `opening_h`: the rest of a node that has to be booted counts for so many hours in the choice: nobody is there yet
     to share it with.
@@ -61,7 +74,8 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     move_cooldown_h: float = 6.0
     moves_at_once: int = 4
     moves_per_hour: int = 12
-    stand_aside: bool = True
+    stand_aside: StandAside = StandAside.HURRIED
+    aside_slack: float | None = None
     learning: str = "rule"
     money_weight: float = 1.0
     carbon_weight: float = 1.0
@@ -83,6 +97,15 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     def careful(self) -> float:
         """Half way between the estimate and a slow run: guarding early is dear, guarding late is late."""
         return (1.0 + self.duration_high) / 2
+
+    def latest_start(self, now_s: Instant, due_s: Instant, left_s: Seconds) -> Instant:
+        """By when one that stands aside must be planned to go on: within its share of the slack that it has if the
+        `left_s`, the interruption counted, are a slow run. Time may be counted in anything that begins anywhere."""
+        share = self.aside_slack
+        if share is None:
+            share = 1.0 if self.stand_aside is StandAside.ALWAYS else 0.5
+        both = now_s + due_s - self.duration_high * left_s
+        return share * both + (1 - 2 * share) * now_s
 
     def solver(self, jobs: int, options: int) -> Solver:
         """`auto`: ruin and recreate where many have much to choose, else exact for a few jobs, regret and settling.
@@ -109,7 +132,7 @@ def settings_of(policy: Policy) -> PlaceSettings:
     """The policy's settings, checked. `algorithm: own-NAME` is a policy of the owner's, with settings of its own."""
     own = policy.algorithm.startswith(OWN)
     method = {"method": policy.algorithm} if policy.algorithm != "default" and not own else {}
-    made = settings_as(policy, PlaceSettings, method, lenient=own)
+    made = settings_as(policy, PlaceSettings, {**method, **_aside(policy)}, lenient=own)
     if made.method != "auto" and made.method not in tuple(Method):
         raise InvalidInput(
             f"policy {policy.name}: no placement method '{made.method}'",
@@ -119,4 +142,22 @@ def settings_of(policy: Policy) -> PlaceSettings:
         raise InvalidInput(
             f"policy {policy.name}: no way of learning '{made.learning}'", remedy=f"Known: {', '.join(Learning)}"
         )
+    if made.aside_slack is not None and not 0.0 <= made.aside_slack <= 1.0:
+        raise InvalidInput(f"policy {policy.name}: asideSlack is {made.aside_slack:g}", remedy="A share, from 0 to 1")
     return made
+
+
+def _aside(policy: Policy) -> dict[str, StandAside]:
+    """`standAside` by its name; true and false, as it was written before, are `hurried` and `never`."""
+    given = [policy.settings[key] for key in ("standAside", "stand_aside") if key in policy.settings]
+    if not given:
+        return {}
+    value = given[-1]
+    if isinstance(value, bool):
+        return {"stand_aside": StandAside.HURRIED if value else StandAside.NEVER}
+    if value not in tuple(StandAside):
+        raise InvalidInput(
+            f"policy {policy.name}: no way of standing aside '{value}'",
+            remedy=f"Known: {', '.join(StandAside)} (true is hurried, false is never)",
+        )
+    return {"stand_aside": StandAside(str(value))}

@@ -21,10 +21,10 @@ from dure.model.snapshot import Snapshot, digest
 from dure.model.tariff import CarbonSeries, Tariff
 from dure.model.units import HOUR_S, Instant, Micros, Seconds
 from dure.model.workload import Phase, WorkloadStatus, WorkloadType
-from dure.place.candidate import Cycle
+from dure.place.candidate import Cycle, may_wait
 from dure.place.moves import best_move, changes, gives_up, movable, stand_of
-from dure.place.rearrange import rearrangement
-from dure.place.settings import PlaceSettings, settings_of
+from dure.place.rearrange import rearrangement, way_for
+from dure.place.settings import PlaceSettings, StandAside, settings_of
 from dure.place.spot import LOOK_S
 from dure.plane.apply import Draft, stood_aside
 from dure.plane.billing import billed
@@ -62,7 +62,8 @@ class Moving:
                 self._follow(draft, seen, now_s)
         jumped = self._jumped(now_s)
         due = self._looked_s is None or now_s - self._looked_s >= LOOK_S
-        if not (due or jumped or self._plans or self._asides):
+        come = [draft for draft in drafts if _has_come(draft)]
+        if not (due or jumped or self._plans or self._asides or come):
             return
         running = [draft for draft in drafts if movable(draft.record)]
         settings = _settings(self._observer)
@@ -71,6 +72,8 @@ class Moving:
             self._asides = frozenset()
             return
         rule_only = not self._asked()
+        if come and settings.stand_aside is StandAside.ALWAYS and not rule_only:
+            self._ask_for(come, drafts, reports, settings, now_s)
         if due or jumped:
             self._plan(running, drafts, reports, settings, now_s, jumped=jumped, rule_only=rule_only)
         self._begin(running, drafts, reports, settings, now_s, rule_only=rule_only)
@@ -91,10 +94,30 @@ class Moving:
             quiet = rule_only or (same_hour and not jumped)
             found = changes(snapshot, room - len(self._plans), frozenset(self._plans), rule_only=quiet)
             self._plans |= {move.workload: move for move in found}
-            if settings.stand_aside and not quiet:
+            if settings.stand_aside is not StandAside.NEVER and not quiet:
                 # One under way makes room for the next before the hour is over.
                 asides = rearrangement(snapshot, ASKED * room, frozenset(self._plans))
                 self._asides = frozenset(one.workload for one in asides)
+
+    def _ask_for(
+        self, come: Sequence[Draft], drafts: Sequence[Draft], reports: Sequence[Report], settings: PlaceSettings,
+        now_s: Instant,
+    ) -> None:  # fmt: skip
+        """Those who were given a home in this turn: where somebody should rather make room for them, they wait for
+        that instead. Nothing of the home was written yet, so it is as if it had not been given."""
+        room = self._room(drafts, settings, now_s)
+        new = {draft.before.name: home for draft in come if (home := draft.status.placement) is not None}
+        records = [draft.before if draft.before.name in new else draft.record for draft in drafts]
+        snapshot = self._observer.snapshot(now_s, records, reports)
+        way = way_for(snapshot, ASKED * room, frozenset(self._plans), new)
+        self._asides |= frozenset(one.workload for one in way.leaving)
+        guests = {draft.before.name: draft for draft in come}
+        for hold in way.guests:
+            draft = guests[hold.workload]
+            draft.status = replace(
+                draft.before.status, phase=Phase.HELD, held=hold.verdicts, look_again_s=hold.until_s
+            )
+            draft.entries = (JournalEntry(0, now_s, digest(snapshot), hold, draft.before.spec.tenant),)
 
     def _jumped(self, now_s: Instant) -> bool:
         """Whether a price or a grid is another than it was in this very hour; a new hour waits for the next look."""
@@ -253,6 +276,15 @@ def _pause(draft: Draft, hold: Hold, why: str, seen: str, now_s: Instant) -> Non
     if hold.until_s is not None:
         left = replace(left, held=hold.verdicts, look_again_s=hold.until_s)
     draft.status = replace(left, moved_s=now_s)
+
+
+def _has_come(draft: Draft) -> bool:
+    """Whether it has waited for its first home until this turn, and may wait for another; but not twice."""
+    before, status = draft.before.status, draft.status
+    if status is before or not before.phase.waits or status.phase is not Phase.PLACED or not may_wait(draft.before):
+        return False
+    slept = any(verdict.reason is Reason.WAITING_FOR_CHEAPER_HOUR for verdict in before.held)
+    return before.generation == 0 and not slept
 
 
 def _at_checkpoint(draft: Draft) -> bool:
