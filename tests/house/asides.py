@@ -1,9 +1,11 @@
 """What standing aside is worth where bursts meet a full pool: the same days never, for the hurried, and always.
 
     python -m tests.house.asides --seeds 1 2 3 --modes hurried always
+    python -m tests.house.asides --demo 4
 
 Six days on sixteen devices (with `--rented` as many more at three times the price): long runs with days of slack, and
-bursts of short ones under deadlines. Prints late jobs, mean wait and money of each.
+bursts of short ones under deadlines. Prints late jobs, mean wait and money of each. `--demo` plays days of the
+demo instead.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ import random
 from msgspec.structs import replace
 
 from dure.adapters.memory.store import MemoryStore
+from dure.adapters.memory.stream import arrivals, standing
+from dure.cli.fleet_file import fleet_and_catalogue
+from dure.embedded.summary import Summary
 from dure.embedded.week import START_S, Run, Timed, simulate
 from dure.files import read_text
 from dure.files.builtin import catalogue
 from dure.model.decision import Hold
 from dure.model.policy import Policy, Verb
 from dure.model.reason import Reason
-from dure.model.units import HOUR_S, MICROS
+from dure.model.units import DAY_S, HOUR_S, MICROS
 from dure.model.workload import Phase, Workload, WorkloadRecord
 from dure.place.settings import StandAside
 
@@ -91,36 +96,65 @@ def stream(seed: int) -> list[Timed]:
     return coming
 
 
+def due(record: WorkloadRecord) -> float:
+    return record.status.submitted_s + (record.spec.deadline_s or 0.0)
+
+
 def late(record: WorkloadRecord) -> bool:
-    end_s, due_s = record.status.finished_s, record.status.submitted_s + (record.spec.deadline_s or 0.0)
-    return record.status.phase is not Phase.FAILED and (end_s is None or end_s > due_s)
+    end_s = record.status.finished_s
+    return record.status.phase is not Phase.FAILED and (end_s is None or end_s > due(record))
 
 
 def row(seed: int, *, mode: str, rented: bool) -> str:
     fleet = read_text(FLEET + (RENTED if rented else "") + TENANTS, "hall").fleets[0]
-    policy = Policy("ours", Verb.PLACE, settings={"standAside": mode})
-    store = MemoryStore()
-    run = Run(replace(fleet, policies=(policy,)), catalogue(), stream(seed), days=HOURS / 24 + 3, seed=seed)
-    found = simulate(run, None, store)
+    run = Run(fleet, catalogue(), stream(seed), days=HOURS / 24 + 3, seed=seed)
+    found, store = played(run, mode)
     records = store.list_workloads()
-    holds = [one.decision for one in store.list_journal(limit=1_000_000) if isinstance(one.decision, Hold)]
-    names = [one.workload for one in holds if any(it.reason is Reason.STANDS_ASIDE for it in one.verdicts)]
     told = {kind: [one for one in records if one.name.startswith(kind)] for kind in ("burst", "long")}
     counts = ", ".join(f"{kind} {sum(map(late, ones))} of {len(ones)} late" for kind, ones in told.items())
-    harmed = sum(late(one) for one in records if one.name in names)
+    return f"{counts}; {told_of(found, store)}"
+
+
+def demo_row(seed: int, *, mode: str, days: float) -> str:
+    fleet, known = fleet_and_catalogue(None)
+    coming = [(START_S, workload) for workload in standing(fleet, known)]
+    coming += arrivals(fleet, known, seed, START_S, START_S + days * DAY_S)
+    found, store = played(Run(fleet, known, coming, days=days, seed=seed), mode)
+    met = 100 * (found.deadlines_met or 0.0)
+    return f"{found.done} done, {met:.2f} % of deadlines met; {found.carbon_kg:,.0f} kg; {told_of(found, store)}"
+
+
+def played(run: Run, mode: str) -> tuple[Summary, MemoryStore]:
+    placing = [one for one in run.fleet.policies if one.verb is Verb.PLACE] or [Policy("ours", Verb.PLACE)]
+    others = [one for one in run.fleet.policies if one.verb is not Verb.PLACE]
+    asides = [replace(one, settings={**one.settings, "standAside": mode}) for one in placing]
+    store = MemoryStore()
+    return simulate(replace(run, fleet=replace(run.fleet, policies=(*others, *asides))), None, store), store
+
+
+def told_of(found: Summary, store: MemoryStore) -> str:
+    holds = [one.decision for one in store.list_journal(limit=1_000_000) if isinstance(one.decision, Hold)]
+    names = [one.workload for one in holds if any(it.reason is Reason.STANDS_ASIDE for it in one.verdicts)]
+    end_s = START_S + found.days * DAY_S
+    harmed = sum(late(one) for one in store.list_workloads() if one.name in names and due(one) <= end_s)
     money, waited = found.cost_micros / MICROS, found.wait_mean_s / 60
-    return f"{counts}; wait {waited:.0f} min; {money:,.0f} KRW; {len(names)} stood aside, {harmed} of them late"
+    return f"wait {waited:.1f} min; {money:,.0f} KRW; {len(names)} stood aside, {harmed} of them late"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rented", action="store_true", help="as many devices more at three times the price")
+    parser.add_argument("--demo", type=float, default=0.0, metavar="DAYS", help="of the demo instead")
     parser.add_argument("--modes", nargs="+", choices=[*StandAside], default=[*StandAside])
     given = parser.parse_args()
     for seed in given.seeds:
         for mode in given.modes:
-            print(f"seed {seed} {mode:<7}: {row(seed, mode=mode, rented=given.rented)}", flush=True)
+            if given.demo:
+                told = demo_row(seed, mode=mode, days=given.demo)
+            else:
+                told = row(seed, mode=mode, rented=given.rented)
+            print(f"seed {seed} {mode:<7}: {told}", flush=True)
 
 
 if __name__ == "__main__":

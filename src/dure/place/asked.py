@@ -27,7 +27,7 @@ from dure.place.instance import Floats
 from dure.place.moves import cools, movable
 from dure.place.option import Home, Option, options, world_of
 from dure.place.room import PoolRoom
-from dure.place.settings import PlaceSettings, StandAside
+from dure.place.settings import HALF, PlaceSettings, StandAside
 from dure.place.spans import expected_end, past_help
 
 # One that should be done within this long is left alone.
@@ -88,14 +88,22 @@ def may_be_asked(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSett
     )
 
 
-def latest_start(record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSettings) -> Instant:
-    """By when one that stands aside must be planned to go on. With half of its slack it may wait for as long again
-    and would still be in time in a home like its present one, even if its run is a slow one."""
+def latest_start(
+    record: WorkloadRecord, snapshot: Snapshot, settings: PlaceSettings, others: Sequence[Option] = ()
+) -> Instant:
+    """By when one that stands aside must be planned to go on, even if its run is a slow one: within half of its
+    slack, so that it may wait for as long again in a home like its present one, or, by the policy, later if it could
+    still start then in one of `others`, which have plenty of room."""
     spec, home = record.spec, record.status.placement
     assert home is not None
     assert spec.deadline_s is not None
-    again_s = _run_s(record, home.class_name) + interruption(record, snapshot)
-    return settings.latest_start(snapshot.now_s, record.status.submitted_s + spec.deadline_s, again_s)
+    due_s, again_s = record.status.submitted_s + spec.deadline_s, interruption(record, snapshot)
+    left_s = _run_s(record, home.class_name) + again_s
+    found = [settings.latest_start(snapshot.now_s, due_s, left_s, safe=False)]
+    for other in others if settings.slack_share > HALF else ():
+        left_s = _run_s(record, other.pool.class_name) + again_s + other.pool.boot_s
+        found.append(settings.latest_start(snapshot.now_s, due_s, left_s, safe=True))
+    return max(found)
 
 
 def stopped(record: WorkloadRecord, snapshot: Snapshot) -> WorkloadRecord:

@@ -21,7 +21,8 @@ from dure.model.money import show
 from dure.model.policy import Verb
 from dure.model.reason import Reason, Verdict
 from dure.model.snapshot import Snapshot
-from dure.model.units import HOUR_S, Seconds
+from dure.model.tariff import Capacity
+from dure.model.units import HOUR_S, Instant, Seconds
 from dure.model.workload import Phase, Placement, WorkloadRecord, WorkloadType
 from dure.place.adapt import congestion_at
 from dure.place.aside import Standing, rearranged, with_stays
@@ -206,16 +207,18 @@ class _Plan:
             if made is not None:
                 now.take(one.record, made[1], made[0].placement.bill)
             return made[0] if made is not None else None
+        assert candidate.quote is not None
         guests = self._guests(one, found, otherwise)
         stay = one.quote.bill(0).total
         more = candidate.bill(choice.start).total - stay
         if guests:
             worth = any(comes_first(self.batch.records[job], one.record) for job in guests)
         else:
-            # Room elsewhere that should come free has been promised to nobody.
+            # Room that should come free has been promised to nobody: it must be able to wait for as long again.
+            soon = candidate.quote.starts[choice.start] <= latest_start(one.record, self.real, self.cycle.settings)
             here = self.cycle.rows[_pool_of(candidate)] == one.row
             always = self.cycle.settings.stand_aside is StandAside.ALWAYS
-            worth = more <= -threshold * stay and (here or always)
+            worth = more <= -threshold * stay and bool(soon) and (here or always)
         return self._aside(one, candidate, choice.start, guests) if worth else None
 
     def _guests(self, one: _Stay, found: Longs, otherwise: Longs) -> list[int]:
@@ -245,9 +248,14 @@ class _Plan:
     def _candidates(self, record: WorkloadRecord) -> tuple[Candidate, ...]:
         found = ruled(self.cycle, record, tuple(self.cycle.candidates(record)))
         runs = self.runs.get(record.uid)
-        return found if runs is None else tuple(self._elsewhere(runs, one) for one in found)
+        if runs is None:
+            return found
+        roomy = [one.option for one in found if one.quote is not None and self._roomy(one)]
+        safe = [one for one in roomy if one.pool.capacity is not Capacity.SPOT]
+        latest_s = latest_start(runs, self.real, self.cycle.settings, safe)
+        return tuple(self._elsewhere(runs, one, latest_s) for one in found)
 
-    def _elsewhere(self, record: WorkloadRecord, candidate: Candidate) -> Candidate:
+    def _elsewhere(self, record: WorkloadRecord, candidate: Candidate, latest_s: Instant) -> Candidate:
         """Data is brought along; at once it goes only where there is plenty of room, as in any move, and later only
         within its share of its slack."""
         home, pool = record.status.placement, candidate.option.pool
@@ -255,15 +263,18 @@ class _Plan:
         priced = candidate.quote
         if priced is None:
             return candidate
-        latest_s = latest_start(record, self.real, self.cycle.settings)
         priced = priced.first(max(1, int(np.searchsorted(priced.starts, latest_s, side="right"))))
         moved = data_price(record.spec, candidate.option, self.real.rates) if pool.cluster != home.cluster else 0
         candidate = replace(candidate, quote=replace(priced, traffic=priced.traffic + moved))
         if (pool.cluster, pool.name) == (home.cluster, home.pool):
             return replace(candidate, now_clash=_NOT_HERE)
+        return candidate if self._roomy(candidate) else replace(candidate, now_clash=_SCARCE)
+
+    def _roomy(self, candidate: Candidate) -> bool:
+        """As things are, with those who are asked where they are."""
+        pool = candidate.option.pool
         real = next(one for one in self.real.pools if (one.cluster, one.name) == (pool.cluster, pool.name))
-        roomy = plenty(replace(candidate.option, pool=real), candidate.demand)
-        return candidate if roomy else replace(candidate, now_clash=_SCARCE)
+        return plenty(replace(candidate.option, pool=real), candidate.demand)
 
     def _fair_order(self, records: Sequence[WorkloadRecord]) -> tuple[int, ...]:
         """Those who wait, by what everybody holds now."""

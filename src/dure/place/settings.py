@@ -18,6 +18,8 @@ from dure.place.solver import PLAIN_OPTIONS, Ascent, Limits, Method, Search, Sol
 
 # Of the congestion prices in one cycle: enough to steer by, where a bound would want more.
 ASCENT_STEPS = 60
+# Of its slack one that stands aside may use without a home to fall back on: it may wait for as long again.
+HALF = 0.5
 
 
 class StandAside(enum.StrEnum):
@@ -44,7 +46,8 @@ class PlaceSettings(msgspec.Struct, frozen=True):
     when the checkpoint has come (hysteresis); nobody moves twice within `move_cooldown_h`, at most `moves_at_once`
     are under way and at most `moves_per_hour` begin. 0 moves at once switches moves off. `stand_aside` says for
     whom those who run are asked to stop and go on later; they have to be planned to go on within `aside_slack` of the
-    slack that a slow run leaves (left out: half of it for those in a hurry, all of it for `always`).
+    slack that a slow run leaves (left out: half of it for those in a hurry, all of it for `always`), and within half
+    of it where there is no other home with plenty of room to fall back on.
 
     `opening_h`: the rest of a node that has to be booted counts for so many hours in the choice: nobody is there yet
     to share it with.
@@ -98,12 +101,19 @@ class PlaceSettings(msgspec.Struct, frozen=True):
         """Half way between the estimate and a slow run: guarding early is dear, guarding late is late."""
         return (1.0 + self.duration_high) / 2
 
-    def latest_start(self, now_s: Instant, due_s: Instant, left_s: Seconds) -> Instant:
+    @property
+    def slack_share(self) -> float:
+        if self.aside_slack is not None:
+            return self.aside_slack
+        return 1.0 if self.stand_aside is StandAside.ALWAYS else HALF
+
+    def latest_start(self, now_s: Instant, due_s: Instant, left_s: Seconds, *, safe: bool) -> Instant:
         """By when one that stands aside must be planned to go on: within its share of the slack that it has if the
-        `left_s`, the interruption counted, are a slow run. Time may be counted in anything that begins anywhere."""
-        share = self.aside_slack
-        if share is None:
-            share = 1.0 if self.stand_aside is StandAside.ALWAYS else 0.5
+        `left_s`, the interruption counted, are a slow run; `safe` where it is sure to find a home by then.
+
+        Time may be counted in anything, from anywhere.
+        """
+        share = self.slack_share if safe else min(self.slack_share, HALF)
         both = now_s + due_s - self.duration_high * left_s
         return share * both + (1 - 2 * share) * now_s
 
