@@ -15,7 +15,7 @@ import msgspec
 
 from dure.bench.gap import seeds as parse_seeds
 from dure.bench.place_floor import Bound, bounds, in_time, served
-from dure.bench.place_moves import HONEST, with_moves
+from dure.bench.place_moves import HONEST, policy_of, with_moves
 from dure.bench.place_moving_floor import moving_bound
 from dure.bench.place_ours import jointly
 from dure.bench.place_rules import CHEAPEST, FIXED, rules
@@ -104,7 +104,8 @@ def cells(world: World, iterations: int, *, moves: bool = True) -> list[dict[str
         ratio = mine.money / mine.floor
         rows.append({**_labels(world, IN_TIME[OURS], 0), "money": mine.money, "money_ratio": ratio})
     if moves:
-        moved = front(lambda usd: with_moves(work, fleet, usd / 1e6, settings, world.seed).outcome, limit)
+        aside = policy_of(settings)
+        moved = front(lambda usd: with_moves(work, fleet, usd / 1e6, aside, world.seed).outcome, limit)
         rows += [_row(world, MOVES, usd_per_t, found, work, fixed) for usd_per_t, found in moved.items()]
         rows.append({**_labels(world, IN_TIME[MOVES], 0), **_moved(work, fleet, moved[0], proven[0])})
     return [

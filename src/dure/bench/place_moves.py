@@ -1,10 +1,11 @@
-"""Ours with moves in `bench place`: once an hour those who run are asked together with those who wait.
+"""Ours with moves in `bench place`: the plane under `standAside: always`, with lengths known (`durationHigh: 1`).
 
-`place.aside.rearranged` decides, as it does in the plane. Who runs may stay, go on elsewhere, or stop and go on
+`place.aside.rearranged` decides once an hour, as it does there. Who runs may stay, go on elsewhere, or stop and go on
 later, there or elsewhere. An interruption costs half a checkpoint interval of work done again, the transfer of the
-state and its loading: slots that are paid and taken in the next leg; another region also the transfer itself. The
-policy's limits hold: nobody is asked again within `move_cooldown_h`, and in an hour at most as many as may move, the
-largest rests first. Whoever could not be in time after an interruption is not asked.
+state and its loading: slots that are paid and taken in the next leg; another region also the transfer itself.
+Threshold, limits, cooldown and the share of the slack are the policy's: nobody is asked again within
+`move_cooldown_h`, and in an hour at most as many as may move, the largest rests first. Whoever could not be in time
+after an interruption is not asked.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dure.bench.replay import SLOTS_PER_HOUR, Fleet, Jobs, Outcome
 from dure.model.units import HOUR_S
 from dure.place.aside import Standing, rearranged, with_stays
 from dure.place.instance import Instance, Ints, Longs
-from dure.place.settings import PlaceSettings
+from dure.place.settings import PlaceSettings, StandAside
 
 SLOT_S = HOUR_S / SLOTS_PER_HOUR
 
@@ -63,10 +64,15 @@ class Moved(msgspec.Struct, frozen=True):
     legs: tuple[Leg, ...]
 
 
+def policy_of(settings: PlaceSettings) -> PlaceSettings:
+    """Of the row with moves, from that of the row without."""
+    return msgspec.structs.replace(settings, stand_aside=StandAside.ALWAYS, duration_high=1.0)
+
+
 def with_moves(
     jobs: Jobs, fleet: Fleet, usd_per_gram: float, settings: PlaceSettings, seed: int, cost: Interruption = HONEST
 ) -> Moved:
-    """As `jointly`, and those who run are asked too."""
+    """As `jointly`, and those who run are asked too, whenever that saves money: by a policy as of `policy_of`."""
     return _Mover(jobs, fleet, usd_per_gram, settings, seed, cost).play()
 
 
@@ -80,6 +86,8 @@ class _Mover(Planner):
         self.asked_for, self.cost, self.due = jobs, cost, jobs.latest + jobs.length
         # One that is under way makes room for the next when it works again.
         self.most = min(settings.moves_at_once * max(1, SLOTS_PER_HOUR // cost.slots), settings.moves_per_hour)
+        if settings.stand_aside is StandAside.NEVER:
+            self.most = 0
         self.cooldown = round(settings.move_cooldown_h * SLOTS_PER_HOUR)
         count = len(jobs.arrival)
         # Where the state of each lies (-1: it has none yet), and when it last stopped.
@@ -142,20 +150,25 @@ class _Mover(Planner):
             if self.start[j] < slot
             and slot - self.stopped[j] >= self.cooldown
             and self._end(j) - slot > self.cost.slots
-            and self._end(j) + self.cost.slots <= self.due[j]
+            and self._latest(slot, j) >= slot
         ]
         able.sort(key=lambda j: (-int(self.jobs.width[j]) * (self._end(j) - slot), j))
         return np.array(able[: self.most], np.int64)
+
+    def _latest(self, slot: int, j: int) -> int:
+        """By when it has to go on if it stops now. Whoever waits here has booked its start, so that is safe."""
+        left = self._end(j) - slot + self.cost.slots
+        return math.floor(self.settings.latest_start(slot, int(self.due[j]), left, safe=True))
 
     def _stopped(self, slot: int, running: Longs) -> list[_Present]:
         """Take them out of the table and ask as if they had stopped; what they were is kept beside."""
         jobs, kept = self.jobs, []
         for j in running.tolist():
-            was = self._present(slot, j)
+            was, latest = self._present(slot, j), self._latest(slot, j)
             kept.append(was)
             self.free[was.region, slot : slot + was.rest] += was.width
             jobs.length[j] = was.rest + self.cost.slots
-            jobs.latest[j] = self.due[j] - jobs.length[j]
+            jobs.latest[j] = latest
             self.origin[j], self.start[j] = was.region, -1
         return kept
 
@@ -183,6 +196,8 @@ class _Mover(Planner):
         for j, was in zip(running.tolist(), before, strict=True):
             self.legs.append(Leg(j, was.region, was.start, slot))
             self.stopped[j] = slot
+            # From now on it is one of those who wait, with all of its slack.
+            self.jobs.latest[j] = self.due[j] - self.jobs.length[j]
             self.at_work.remove(j)
             self.waiting.append(j)
 

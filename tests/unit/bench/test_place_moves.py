@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from dure.bench.place_moves import Interruption, Leg, outcome_of, with_moves
+from dure.bench.place_moves import Interruption, Leg, outcome_of, policy_of, with_moves
 from dure.bench.place_moving_floor import moving_bound, relaxed
 from dure.bench.place_ours import jointly
 from dure.bench.replay import Fleet, Jobs, Outcome
-from dure.place.settings import PlaceSettings
+from dure.place.settings import PlaceSettings, StandAside
 from dure.place.solver import Ascent
 
-RUIN = PlaceSettings(method="ruin", iterations_per_job=20)
+RUIN = policy_of(PlaceSettings(method="ruin", iterations_per_job=20))
 # One slot lost by each interruption, half a dollar for each device that goes to another region.
 CHEAP = Interruption(checkpoint_s=600.0, load_s=300.0, state_gib=5.0, gib_per_s=1.0, usd_per_gib=0.1)
 
@@ -81,11 +82,31 @@ def test_a_job_in_a_dear_region_goes_to_a_cheap_one_that_has_become_free() -> No
 
 def test_nobody_is_asked_where_moves_are_off_or_the_deadline_leaves_no_time() -> None:
     jobs, fleet = jobs_of((0, 80, 1, 40), (8, 16, 1, 0)), flat(1.0, 20.0)
-    off = PlaceSettings(method="ruin", iterations_per_job=20, moves_at_once=0)
-    assert with_moves(jobs, fleet, 0.0, off, 1, CHEAP).outcome.pauses == 0
+    for off in (replace(RUIN, moves_at_once=0), replace(RUIN, stand_aside=StandAside.NEVER)):
+        assert with_moves(jobs, fleet, 0.0, off, 1, CHEAP).outcome.pauses == 0
     tight = jobs_of((0, 80, 1, 0), (8, 16, 1, 0))
     assert with_moves(tight, fleet, 0.0, RUIN, 1, CHEAP).outcome.missed == 0
     assert len(with_moves(tight, fleet, 0.0, RUIN, 1, CHEAP).legs) == 2
+
+
+def test_threshold_cooldown_and_share_of_the_slack_are_those_of_the_policy() -> None:
+    """The long job's room is wanted for sixteen slots. It has thirty-nine to spare, an interruption counted, so a
+    third of them is too few; two jobs come more than six hours apart, so both find it cool."""
+    jobs, fleet = jobs_of((0, 80, 1, 40), (8, 16, 1, 0)), flat(1.0, 20.0)
+    assert with_moves(jobs, fleet, 0.0, replace(RUIN, aside_slack=0.5), 1, CHEAP).outcome.pauses == 1
+    assert with_moves(jobs, fleet, 0.0, replace(RUIN, aside_slack=0.33), 1, CHEAP).outcome.pauses == 0
+    assert with_moves(jobs, fleet, 0.0, replace(RUIN, duration_high=1.4), 1, CHEAP).outcome.pauses == 0
+    assert with_moves(jobs, fleet, 0.0, replace(RUIN, move_threshold=10.0), 1, CHEAP).outcome.pauses == 0
+    twice = jobs_of((0, 80, 1, 40), (8, 4, 1, 0), (36, 4, 1, 0))
+    assert with_moves(twice, fleet, 0.0, RUIN, 1, CHEAP).outcome.pauses == 2
+    assert with_moves(twice, fleet, 0.0, replace(RUIN, move_cooldown_h=9.0), 1, CHEAP).outcome.pauses == 1
+
+
+def test_the_row_is_the_policy_that_always_stands_aside_with_lengths_known() -> None:
+    assert (RUIN.stand_aside, RUIN.duration_high, RUIN.slack_share) == (StandAside.ALWAYS, 1.0, 1.0)
+    plain = PlaceSettings()
+    limits = (RUIN.move_threshold, RUIN.move_cooldown_h, RUIN.moves_at_once, RUIN.moves_per_hour)
+    assert limits == (plain.move_threshold, plain.move_cooldown_h, plain.moves_at_once, plain.moves_per_hour)
 
 
 def test_what_an_interruption_costs_follows_from_its_parts() -> None:
@@ -165,6 +186,6 @@ def test_in_an_hour_as_many_are_asked_as_the_policy_lets_move() -> None:
     jobs = jobs_of(*[(0, 80, 1, 40)] * 8, *[(8, 16, 1, 0)] * 8)
     fleet = flat(1.0, 20.0, devices=8)
     for at_once, per_hour, stopped in ((1, 12, 4), (2, 3, 3), (4, 12, 8), (0, 12, 0)):
-        rule = PlaceSettings(method="ruin", iterations_per_job=100, moves_at_once=at_once, moves_per_hour=per_hour)
+        rule = replace(RUIN, iterations_per_job=100, moves_at_once=at_once, moves_per_hour=per_hour)
         found = with_moves(jobs, fleet, 0.0, rule, 1, CHEAP)
         assert found.outcome.pauses + found.outcome.moves == stopped
