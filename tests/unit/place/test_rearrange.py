@@ -13,16 +13,18 @@ from msgspec.structs import replace
 from dure.model.accelerator import ShareMode
 from dure.model.cluster import VNodePool
 from dure.model.decision import Hold, Move
+from dure.model.policy import Policy, Verb
 from dure.model.reason import Reason
 from dure.model.snapshot import Snapshot
 from dure.model.tariff import Capacity
 from dure.model.tenant import Tenant, TenantUsage
 from dure.model.units import HOUR_S
 from dure.model.workload import AcceptedClass, Phase, Placement, WorkloadRecord
-from dure.place.asked import asked_of, interruption, latest_start, may_be_asked, stopped
+from dure.place.asked import asked_of, comes_first, interruption, latest_start, may_be_asked, stopped
 from dure.place.instance import broken
-from dure.place.rearrange import SEATING_S, _Plan, rearrangement
-from dure.place.settings import PlaceSettings
+from dure.place.option import options, world_of
+from dure.place.rearrange import LEAVING_S, SEATING_S, _Plan, rearrangement, way_for
+from dure.place.settings import PlaceSettings, StandAside, settings_of
 from tests.fixtures.small_world import training
 from tests.unit.place.worlds import NOW_S, carbon, pool, record, snapshot, tariff
 
@@ -212,6 +214,135 @@ def test_at_most_so_many_are_asked_and_those_with_the_most_left_first() -> None:
     assert rearrangement(seen, 0) == ()
 
 
+def under(seen: Snapshot, mode: StandAside, **more: float) -> Snapshot:
+    return replace(seen, policies=(Policy("ours", Verb.PLACE, settings={"standAside": mode.value, **more}),))
+
+
+def beside_a_dear_pool(*records: WorkloadRecord, there: VNodePool | None = None) -> Snapshot:
+    """As `world`, with four devices more at three times the price."""
+    seen = snapshot(
+        tuple(sorted(records, key=lambda one: one.name)),
+        pools=(full(), there or pool("b", nodes=2)),
+        tariffs=(tariff("a", 1000), tariff("b", 3000)),
+        grids=(carbon("a", 100.0), carbon("b", 100.0)),
+        tenants=(Tenant("vision"), Tenant("search")),
+    )
+    usage = tuple(one for one in world(*records).usage)
+    return replace(seen, usage=usage)
+
+
+def patient(name: str = "short", **spec: Any) -> WorkloadRecord:
+    """Must not start for four hours yet, but ends too soon to wait for the end of the long run."""
+    return waits(name, **{"hours": 3.0, "due_h": 8.0, **spec})
+
+
+def test_always_one_makes_room_for_its_own_tenants_work_that_would_pay_more_though_nobody_is_in_a_hurry() -> None:
+    seen = beside_a_dear_pool(running(), patient())
+    assert rearrangement(under(seen, StandAside.HURRIED), 8) == ()
+    [hold] = rearrangement(under(seen, StandAside.ALWAYS), 8)
+    assert isinstance(hold, Hold)
+    assert (hold.workload, hold.verdicts[0].detail) == ("long", "makes room for short")
+
+
+@pytest.mark.parametrize(
+    "guest",
+    [
+        pytest.param(patient(tenant="search"), id="another tenant's"),
+        pytest.param(patient(priority=-1), id="less important"),
+        pytest.param(patient(hours=0.2, devices=1), id="small"),
+        pytest.param(patient(classes=(AcceptedClass("small"),)), id="of another class"),
+    ],
+)
+def test_always_is_not_for_everybody(guest: WorkloadRecord) -> None:
+    assert rearrangement(under(beside_a_dear_pool(running(), guest), StandAside.ALWAYS), 8) == ()
+
+
+def test_always_a_higher_priority_of_another_tenant_is_a_guest_too() -> None:
+    guest = patient(tenant="search", priority=5)
+    assert len(rearrangement(under(beside_a_dear_pool(running(), guest), StandAside.ALWAYS), 8)) == 1
+
+
+@pytest.mark.parametrize("changes", [{"deadline_s": 15 * HOUR_S}, {"moved_s": NOW_S - HOUR_S}, {"checkpoint_s": 0.0}])
+def test_always_nobody_is_asked_who_would_be_late_or_has_just_moved(changes: dict[str, Any]) -> None:
+    seen = under(beside_a_dear_pool(running(**changes), patient()), StandAside.ALWAYS)
+    assert rearrangement(seen, 8) == ()
+
+
+def test_all_of_the_slack_may_be_used_where_another_home_has_plenty_of_room_else_half_of_it() -> None:
+    one = running()
+    seen = beside_a_dear_pool(one)
+    slack_s = 40 * HOUR_S - 1.3 * (10 * HOUR_S + interruption(one, seen))
+    rule = PlaceSettings(stand_aside=StandAside.ALWAYS)
+    home = options(one.spec, world_of(seen, 36), NOW_S)
+    assert latest_start(one, seen, rule) == pytest.approx(NOW_S + slack_s / 2)
+    assert latest_start(one, seen, rule, home) == pytest.approx(NOW_S + slack_s)
+    assert latest_start(one, seen, RULE, home) == pytest.approx(NOW_S + slack_s / 2)
+    assert latest_start(one, seen, replace(rule, aside_slack=0.7), home) == pytest.approx(NOW_S + 0.7 * slack_s)
+    assert latest_start(one, seen, replace(RULE, aside_slack=0.2), home) == pytest.approx(NOW_S + 0.2 * slack_s)
+
+
+def test_always_one_in_a_dear_home_leaves_for_a_later_hour_elsewhere_that_saves_the_threshold() -> None:
+    """Its room is free again in two hours, when the one who has it now should be done."""
+    ends = running("ends", done_s=10.6 * HOUR_S, interruptible=False)
+    long = running()
+    home = long.status.placement
+    assert home is not None
+    dear = replace(long, status=replace(long.status, placement=replace(home, cluster="b")))
+    there = replace(pool("b"), free_whole=(0,), free_milli=0)
+    seen = beside_a_dear_pool(ends, dear, there=there)
+    assert rearrangement(under(seen, StandAside.HURRIED), 8) == ()
+    [hold] = rearrangement(under(seen, StandAside.ALWAYS), 8)
+    assert isinstance(hold, Hold)
+    assert (hold.workload, hold.verdicts[0].where) == ("long", "b/big")
+    assert hold.verdicts[0].wanted.endswith("UTC on a/big")
+    assert rearrangement(under(seen, StandAside.ALWAYS, moveThreshold=0.9), 8) == ()
+    tight = replace(dear, spec=replace(dear.spec, deadline_s=17 * HOUR_S))
+    late = beside_a_dear_pool(ends, tight, there=there)
+    assert rearrangement(under(late, StandAside.ALWAYS), 8) == (), "two hours are more than half of its slack"
+
+
+def given_there(guest: WorkloadRecord) -> dict[str, Placement]:
+    home = Placement(guest.name, 1, "b", "big", "big", ShareMode.EXCLUSIVE, Capacity.OWNED, 1, NOW_S)
+    return {guest.name: home}
+
+
+def test_one_who_has_just_come_waits_for_its_host_to_leave_instead_of_paying_more() -> None:
+    guest = patient()
+    seen = under(beside_a_dear_pool(running(), guest), StandAside.ALWAYS)
+    leaving, [hold] = way_for(seen, 8, frozenset(), given_there(guest))
+    assert [one.workload for one in leaving] == ["long"]
+    assert hold.until_s == NOW_S + 1200.0 + LEAVING_S
+    [verdict] = hold.verdicts
+    assert (hold.workload, verdict.where, verdict.reason) == ("short", "a/big", Reason.WAITING_FOR_CHEAPER_HOUR)
+    assert (verdict.wanted, verdict.found) == ("12,000 on a/big", "36,000 if started now on b/big")
+    assert verdict.detail == "long makes room"
+
+
+@pytest.mark.parametrize(
+    ("guest", "there"),
+    [
+        pytest.param(patient(tenant="search"), None, id="another tenant's"),
+        pytest.param(patient(deferrable=False), None, id="it may not wait"),
+        pytest.param(patient(due_h=4.1), None, id="it could not be in time after it"),
+        pytest.param(patient(), pool("b"), id="the home that it has now might be gone"),
+    ],
+)
+def test_one_who_has_just_come_starts_where_it_can_if_waiting_is_not_safe_or_not_for_it(
+    guest: WorkloadRecord, there: VNodePool | None
+) -> None:
+    seen = under(beside_a_dear_pool(running(), guest, there=there), StandAside.ALWAYS)
+    assert way_for(seen, 8, frozenset(), given_there(guest)) == ((), ())
+
+
+def test_nobody_is_asked_for_one_who_was_given_the_cheaper_home() -> None:
+    guest = patient()
+    home = replace(given_there(guest)["short"], cluster="a")
+    seen = under(beside_a_dear_pool(running(), guest), StandAside.ALWAYS)
+    assert way_for(seen, 8, frozenset(), {"short": home}) == ((), ())
+    assert way_for(seen, 0, frozenset(), given_there(guest)) == ((), ())
+    assert way_for(seen, 8, frozenset({"long"}), given_there(guest)) == ((), ())
+
+
 @st.composite
 def fleets(draw: st.DrawFn) -> Snapshot:
     runners = [
@@ -237,25 +368,69 @@ def fleets(draw: st.DrawFn) -> Snapshot:
     ]
     free = max(0, 8 - sum(one.spec.demand.devices for one in runners))
     here = replace(pool("a", devices=8), free_whole=(free,), free_milli=free * 1000)
-    return world(*runners, *guests, here=here)
+    seen = world(*runners, *guests, here=here)
+    if draw(st.booleans()):
+        dear = replace(
+            seen.pools[0], cluster="b", free_whole=(8,), free_milli=8000, nodes_max=draw(st.integers(1, 2))
+        )
+        seen = replace(
+            seen,
+            pools=(*seen.pools, dear),
+            tariffs=(*seen.tariffs, tariff("b", draw(st.sampled_from([900, 2000, 4000])))),
+            carbon=(*seen.carbon, carbon("b", 100.0)),
+            clusters=(*seen.clusters, replace(seen.clusters[0], name="b", region="b-region", grid="b")),
+        )
+    return under(seen, draw(st.sampled_from([StandAside.HURRIED, StandAside.ALWAYS])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(fleets(), st.randoms(use_true_random=False))
 def test_whoever_stands_aside_can_be_in_time_and_the_order_of_the_snapshot_does_not_matter(
     seen: Snapshot, chance: Any
 ) -> None:
     found = rearrangement(seen, 8)
     records = {one.name: one for one in seen.records}
+    rule = settings_of(seen.policy(Verb.PLACE))
     for one in found:
         job = records[one.workload]
-        assert may_be_asked(job, seen, RULE)
+        assert may_be_asked(job, seen, rule)
         if isinstance(one, Hold):
             assert one.until_s is not None
-            assert seen.now_s < one.until_s <= max(latest_start(job, seen, RULE), seen.now_s + SEATING_S)
+            last_s = latest_start(job, seen, rule, options(job.spec, world_of(seen, 36), seen.now_s))
+            assert seen.now_s < one.until_s <= max(last_s, seen.now_s + SEATING_S)
+            due_s = job.status.submitted_s + (job.spec.deadline_s or 0.0)
+            left_s = 12 * HOUR_S - job.status.done_s + interruption(job, seen)
+            assert last_s + rule.duration_high * left_s <= due_s + 1e-3, "a slow run from then on is in time"
     shuffled = list(seen.records)
     chance.shuffle(shuffled)
     assert rearrangement(replace(seen, records=tuple(shuffled)), 8) == found
+
+
+@settings(max_examples=60, deadline=None)
+@given(fleets())
+def test_whom_the_first_look_leaves_out_would_not_have_left(seen: Snapshot) -> None:
+    seen = under(seen, StandAside.ALWAYS)
+    everybody = frozenset(one.name for one in seen.records if one.status.placement is not None)
+    assert {one.workload for one in rearrangement(seen, 8)} == {
+        one.workload for one in rearrangement(seen, 8, among=everybody)
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(fleets())
+def test_whoever_waits_for_a_host_can_be_in_time_in_the_home_it_was_given(seen: Snapshot) -> None:
+    seen = under(seen, StandAside.ALWAYS)
+    new = [one for one in seen.records if one.status.phase.waits] if len(seen.pools) > 1 else []
+    leaving, guests = way_for(
+        seen, 8, frozenset(), {name: home for one in new for name, home in given_there(one).items()}
+    )
+    hosts = {one.workload: one for one in leaving}
+    assert bool(hosts) == bool(guests)
+    for hold in guests:
+        spec = next(one.spec for one in new if one.name == hold.workload)
+        assert hold.until_s is not None
+        assert hold.until_s + RULE.duration_high * spec.duration_s <= NOW_S + (spec.deadline_s or 0.0)
+        assert any(comes_first(record(spec), one) for one in seen.records if one.name in hosts)
 
 
 @settings(max_examples=40, deadline=None)

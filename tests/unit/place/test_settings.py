@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from dure.model.errors import InvalidInput
 from dure.model.policy import Policy, Verb
-from dure.place.settings import PlaceSettings, settings_of
+from dure.place.settings import PlaceSettings, StandAside, settings_of
 from dure.place.solver import PLAIN_OPTIONS, Method
 
 PLAIN = PlaceSettings()
@@ -26,6 +26,37 @@ def test_the_algorithm_of_a_policy_is_the_method_unless_it_is_one_of_the_owners(
 
 
 @pytest.mark.parametrize(
+    ("given", "mode", "share"),
+    [
+        (True, StandAside.HURRIED, 0.5),
+        (False, StandAside.NEVER, 0.5),
+        ("never", StandAside.NEVER, 0.5),
+        ("hurried", StandAside.HURRIED, 0.5),
+        ("always", StandAside.ALWAYS, 1.0),
+    ],
+)
+def test_standing_aside_has_three_ways_and_the_two_it_had_before(
+    given: bool | str, mode: StandAside, share: float
+) -> None:
+    for key in ("standAside", "stand_aside"):
+        found = settings_of(Policy("p", Verb.PLACE, settings={key: given}))
+        assert found == replace(PLAIN, stand_aside=mode)
+        assert found.slack_share == share
+    own = settings_of(Policy("p", Verb.PLACE, settings={"standAside": given, "asideSlack": 0.3}))
+    assert own.slack_share == 0.3
+    assert PLAIN.stand_aside is StandAside.HURRIED
+
+
+def test_the_latest_start_is_a_share_of_the_slack_of_a_slow_run() -> None:
+    rule = replace(PLAIN, stand_aside=StandAside.ALWAYS, duration_high=1.5)
+    assert rule.latest_start(100.0, 200.0, 40.0, safe=True) == 140.0
+    assert rule.latest_start(100.0, 200.0, 40.0, safe=False) == 120.0
+    assert replace(rule, aside_slack=0.25).latest_start(100.0, 200.0, 40.0, safe=True) == 110.0
+    assert replace(rule, aside_slack=0.25).latest_start(100.0, 200.0, 40.0, safe=False) == 110.0
+    assert replace(rule, aside_slack=0.0).latest_start(100.0, 200.0, 40.0, safe=True) == 100.0
+
+
+@pytest.mark.parametrize(
     ("policy", "told", "remedy"),
     [
         (Policy("p", Verb.PLACE, settings={"carbonWait": 1}), "p has no setting 'carbonWait'", "'carbonWeight'"),
@@ -33,6 +64,17 @@ def test_the_algorithm_of_a_policy_is_the_method_unless_it_is_one_of_the_owners(
         (Policy("p", Verb.PLACE, settings={"horizonH": "x"}), "policy p: Expected `int`", ""),
         (Policy("p", Verb.PLACE, algorithm="magic"), "no placement method 'magic'", "auto, regret, ruin"),
         (Policy("p", Verb.PLACE, settings={"learning": "by heart"}), "no way of learning 'by heart'", "rule, bandit"),
+        (
+            Policy("p", Verb.PLACE, settings={"standAside": "allways"}),
+            "no way of standing aside 'allways'",
+            "never, hurried, always",
+        ),
+        (
+            Policy("p", Verb.PLACE, settings={"standAside": 1}),
+            "no way of standing aside '1'",
+            "never, hurried, always",
+        ),
+        (Policy("p", Verb.PLACE, settings={"asideSlack": 1.5}), "asideSlack is 1.5", "from 0 to 1"),
     ],
 )
 def test_what_is_wrong_is_named_with_what_would_be_right(policy: Policy, told: str, remedy: str) -> None:
