@@ -39,6 +39,29 @@ spec:
   tenants: [{name: vision, weight: 1}, {name: search, weight: 1}]
 """
 
+# Twice as many devices more for rent, at three times the price.
+RENTED = HALL.replace(
+    "  tenants:",
+    """\
+        - name: rented
+          class: a100-80gb-sxm
+          nodes: 0
+          nodesMax: 2
+          devices: 4
+          boot: 120s
+          share: [exclusive]
+          price: {onDemand: 3000/h}
+  tenants:""",
+)
+MODES = pytest.mark.parametrize(
+    ("hall", "mode"),
+    [
+        pytest.param(HALL, "hurried", id="hurried"),
+        pytest.param(HALL, "always", id="always"),
+        pytest.param(RENTED, "always", id="always, with devices for rent"),
+    ],
+)
+
 
 def job(name: str, hours: float, due_h: float, **spec: Any) -> Workload:
     text = f"""
@@ -68,6 +91,12 @@ def burst(**spec: Any) -> list[Workload]:
 @pytest.fixture
 def turner(known: Catalogue) -> Turner:
     return Turner(read_text(HALL, "hall").fleets[0], known)
+
+
+def standing(hall: str, known: Catalogue, mode: str) -> Turner:
+    turner = Turner(read_text(hall, "hall").fleets[0], known)
+    turner.store.write_policy(Policy("ours", Verb.PLACE, settings={"standAside": mode}))
+    return turner
 
 
 def status(turner: Turner, name: str) -> WorkloadStatus:
@@ -214,19 +243,73 @@ def test_nobody_is_asked_again_before_it_has_cooled_down(turner: Turner) -> None
     assert len(asides(turner)) == 2, "and more than six"
 
 
+def spent(turner: Turner) -> float:
+    return sum(one.status.spent_micros for one in turner.store.list_workloads()) / MICROS
+
+
+def test_always_a_burst_waits_for_the_long_run_to_leave_instead_of_paying_for_rented_devices(
+    known: Catalogue,
+) -> None:
+    """Nobody is in a hurry: the burst has rented devices at once, or seven hours. The same days in both modes."""
+    jobs = [job(f"short-{number}", 3.0, 8.0) for number in range(2)]
+    hurried = played(standing(RENTED, known, "hurried"), long(), jobs)
+    always = played(standing(RENTED, known, "always"), long(), jobs)
+    assert (len(asides(hurried)), len(asides(always))) == (0, 1)
+    for turner in (hurried, always):
+        assert all(in_time(turner, name) for name in ("short-0", "short-1", "long"))
+    assert spent(always) < 0.8 * spent(hurried)
+    [told] = [
+        one.decision
+        for one in always.store.list_journal(workload="short-0", limit=1000)
+        if isinstance(one.decision, Hold) and one.decision.verdicts[0].reason is Reason.WAITING_FOR_CHEAPER_HOUR
+    ]
+    assert told.verdicts[0].detail == "long makes room"
+    assert (status(always, "short-0").started_s or 0.0) - status(always, "short-0").submitted_s < HOUR_S / 2
+
+
+@pytest.mark.parametrize("mode", ["hurried", "always"])
+def test_who_has_just_come_and_is_another_tenants_pays_for_rented_devices_at_once(
+    known: Catalogue, mode: str
+) -> None:
+    turner = played(standing(RENTED, known, mode), long(), [job("short", 3.0, 8.0, tenant="search")], hours=4.0)
+    assert asides(turner) == []
+    home = status(turner, "short").placement
+    assert home is not None
+    assert home.pool == "rented"
+
+
+def test_who_waits_for_a_host_that_stays_after_all_starts_where_it_could_have(
+    known: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turner = standing(RENTED, known, "always")
+    monkeypatch.setattr(moving, "rearrangement", lambda *_, **__: ())
+    played(turner, long(), [job("short", 3.0, 8.0)], hours=8.0)
+    assert asides(turner) == []
+    assert in_time(turner, "short")
+    waited_s = (status(turner, "short").started_s or 0.0) - status(turner, "short").submitted_s
+    assert 1200.0 < waited_s < 1200.0 + 900.0
+    homes = [
+        entry.decision.placement.pool
+        for entry in turner.store.list_journal(workload="short", limit=1000)
+        if isinstance(entry.decision, Place)
+    ]
+    assert homes == ["rented"], "the home that it was given first was never written"
+
+
+@MODES
 @settings(max_examples=8, deadline=None)
 @given(
-    st.lists(
+    bursts=st.lists(
         st.tuples(st.integers(1, 3), st.sampled_from([0.5, 1.0, 2.0]), st.integers(3, 8), st.integers(1, 4)),
         min_size=1,
         max_size=3,
     )
 )
 def test_whatever_comes_who_stands_aside_starts_again_and_is_in_time(
-    known: Catalogue, bursts: list[tuple[int, float, int, int]]
+    known: Catalogue, hall: str, mode: str, bursts: list[tuple[int, float, int, int]]
 ) -> None:
     """Bursts of so many jobs of so many hours, due so soon, on so many devices, four hours apart."""
-    turner = Turner(read_text(HALL, "hall").fleets[0], known)
+    turner = standing(hall, known, mode)
     turner.world.submit([long()])
     turner.run(1.8 * HOUR_S, step_s=60.0)
     for wave, (count, hours, due_h, devices) in enumerate(bursts):
@@ -239,13 +322,14 @@ def test_whatever_comes_who_stands_aside_starts_again_and_is_in_time(
     assert set(turner.phases()) <= {Phase.DONE, Phase.FAILED}
 
 
+@MODES
 @settings(max_examples=12, deadline=None)
 @given(points=st.lists(st.integers(1, 60), min_size=4, max_size=12))
 def test_killed_between_any_two_calls_nobody_is_lost_and_nobody_has_two_homes(
-    known: Catalogue, points: list[int]
+    known: Catalogue, hall: str, mode: str, points: list[int]
 ) -> None:
     """Plane and agents die again and again in the hour in which it stands aside."""
-    turner = Turner(read_text(HALL, "hall").fleets[0], known)
+    turner = standing(hall, known, mode)
     turner.world.submit([long()])
     turner.run(1.8 * HOUR_S, step_s=60.0)
     turner.world.submit(burst())
