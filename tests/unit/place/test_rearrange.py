@@ -383,8 +383,31 @@ def fleets(draw: st.DrawFn) -> Snapshot:
     return under(seen, draw(st.sampled_from([StandAside.HURRIED, StandAside.ALWAYS])))
 
 
+@st.composite
+def crowded(draw: st.DrawFn) -> Snapshot:
+    """Long runs with slack fill the cheap pool; those who wait could pay for a dear one."""
+    width = draw(st.sampled_from([2, 4]))
+    runners = [
+        running(f"r{number}", devices=width, deadline_s=draw(st.integers(20, 60)) * HOUR_S)
+        for number in range(4 // width)
+    ]
+    guests = [
+        waits(
+            f"g{number}",
+            devices=draw(st.integers(1, 4)),
+            hours=draw(st.integers(1, 4)),
+            due_h=draw(st.integers(3, 12)),
+            tenant=draw(st.sampled_from(["vision", "vision", "search"])),
+            deferrable=draw(st.sampled_from([True, True, False])),
+        )
+        for number in range(draw(st.integers(1, 3)))
+    ]
+    seen = beside_a_dear_pool(*runners, *guests, there=pool("b", nodes=draw(st.integers(1, 4))))
+    return under(seen, draw(st.sampled_from([StandAside.HURRIED, StandAside.ALWAYS])))
+
+
 @settings(max_examples=100, deadline=None)
-@given(fleets(), st.randoms(use_true_random=False))
+@given(fleets() | crowded(), st.randoms(use_true_random=False))
 def test_whoever_stands_aside_can_be_in_time_and_the_order_of_the_snapshot_does_not_matter(
     seen: Snapshot, chance: Any
 ) -> None:
@@ -407,7 +430,7 @@ def test_whoever_stands_aside_can_be_in_time_and_the_order_of_the_snapshot_does_
 
 
 @settings(max_examples=60, deadline=None)
-@given(fleets())
+@given(fleets() | crowded())
 def test_whom_the_first_look_leaves_out_would_not_have_left(seen: Snapshot) -> None:
     seen = under(seen, StandAside.ALWAYS)
     everybody = frozenset(one.name for one in seen.records if one.status.placement is not None)
@@ -417,7 +440,7 @@ def test_whom_the_first_look_leaves_out_would_not_have_left(seen: Snapshot) -> N
 
 
 @settings(max_examples=60, deadline=None)
-@given(fleets())
+@given(fleets() | crowded())
 def test_whoever_waits_for_a_host_can_be_in_time_in_the_home_it_was_given(seen: Snapshot) -> None:
     seen = under(seen, StandAside.ALWAYS)
     new = [one for one in seen.records if one.status.phase.waits] if len(seen.pools) > 1 else []
@@ -434,7 +457,7 @@ def test_whoever_waits_for_a_host_can_be_in_time_in_the_home_it_was_given(seen: 
 
 
 @settings(max_examples=40, deadline=None)
-@given(fleets())
+@given(fleets() | crowded())
 def test_no_room_is_given_twice_and_nobody_who_runs_is_left_out(seen: Snapshot) -> None:
     able = [one for one in seen.records if may_be_asked(one, seen, RULE)]
     if not able:
