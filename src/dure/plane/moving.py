@@ -106,6 +106,8 @@ class Moving:
         """Those who were given a home in this turn: where somebody should rather make room for them, they wait for
         that instead. Nothing of the home was written yet, so it is as if it had not been given."""
         room = self._room(drafts, settings, now_s)
+        if room <= 0:
+            return
         new = {draft.before.name: home for draft in come if (home := draft.status.placement) is not None}
         records = [draft.before if draft.before.name in new else draft.record for draft in drafts]
         snapshot = self._observer.snapshot(now_s, records, reports)

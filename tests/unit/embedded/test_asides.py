@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from dure.embedded.week import Run, simulate
 from dure.files import read_text
 from dure.model.catalogue import Catalogue
 from dure.model.decision import Hold, Place
@@ -265,6 +266,21 @@ def test_always_a_burst_waits_for_the_long_run_to_leave_instead_of_paying_for_re
     ]
     assert told.verdicts[0].detail == "long makes room"
     assert (status(always, "short-0").started_s or 0.0) - status(always, "short-0").submitted_s < HOUR_S / 2
+
+
+def test_a_simulation_pays_less_where_long_work_always_stands_aside_and_nobody_is_late(known: Catalogue) -> None:
+    """Each day two bursts of three hours on whole nodes meet a long run on the only one that is owned."""
+    coming = [(START_S, job("long", 30.0, 90.0))]
+    for number, at_h in enumerate((2.6, 14.3, 26.6, 38.3)):
+        coming.append((START_S + at_h * HOUR_S, job(f"short-{number}", 3.0, 9.0)))
+    paid = {}
+    for mode in ("hurried", "always"):
+        fleet = read_text(RENTED, "hall").fleets[0]
+        fleet = replace(fleet, policies=(Policy("ours", Verb.PLACE, settings={"standAside": mode}),))
+        found = simulate(Run(fleet, known, coming, days=4.0))
+        assert (found.done, found.deadlines_met) == (5, 1.0)
+        paid[mode] = found.cost_micros
+    assert paid["always"] < 0.85 * paid["hurried"]
 
 
 @pytest.mark.parametrize("mode", ["hurried", "always"])
