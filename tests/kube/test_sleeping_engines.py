@@ -136,6 +136,16 @@ def test_services_follow_the_label_and_machines_come_and_go_with_an_engine_of_ea
         assert world.counts() == Counter({"chat-7b": 1, "chat-13b": 1})
 
 
+@contextlib.contextmanager
+def started(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Ended with the block, however that ends."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_a_surge_gets_a_machine_in_seconds_and_a_restart_in_the_middle_loses_nothing(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -152,7 +162,7 @@ def test_a_surge_gets_a_machine_in_seconds_and_a_restart_in_the_middle_loses_not
         arguments = ["-f", str(file), "--kubeconfig", str(kubeconfig), "--every", "1", "--apply"]
         command = [sys.executable, "-u", "-m", "dure", "scale", "replicas", *arguments]
 
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as agent:
+        with started(command) as agent:
             told = Told(agent.stdout)
             until(lambda: sum(world.serving().values()) == 4, "one that is awake on every machine")
             world.rates = {"chat-7b": 4.0, "chat-13b": 4.0}
@@ -166,7 +176,7 @@ def test_a_surge_gets_a_machine_in_seconds_and_a_restart_in_the_middle_loses_not
         handed = [seconds for _, seconds in told.handovers()]
         assert world.serving()["chat-13b"] < 3, "killed in the middle"
 
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as agent:
+        with started(command) as agent:
             told = Told(agent.stdout)
             until(lambda: world.serving() == Counter({"chat-7b": 1, "chat-13b": 3}), "the rest of it")
             agent.send_signal(signal.SIGINT)

@@ -124,17 +124,22 @@ class AwakeKeeper:
         pods = [pod for name in self._services for pod in self._levers.fetch_engines(name)]
         with ThreadPoolExecutor(LANES, "engine-lane") as lanes:
             rests = list(lanes.map(self._rest, pods))
-        found = [
-            Engine(pod, state_of(pod, rest, now_s, self._share.boot), rest.in_flight if rest is not None else 0)
-            for pod, rest in zip(pods, rests, strict=True)
-        ]
+        found = []
+        for pod, rest in zip(pods, rests, strict=True):
+            if isinstance(rest, Rest):
+                found.append(Engine(pod, state_of(pod, rest, now_s, self._share.boot), rest.in_flight))
+                continue
+            found.append(Engine(pod, state_of(pod, None, now_s, self._share.boot)))
+            # While it starts, silence is no news.
+            if not isinstance(rest, Temporary) or now_s - pod.born_s > self._share.boot:
+                self._say(pod, f"is not counted: {rest}")
         return machines_of(found, self._services)
 
-    def _rest(self, pod: EnginePod) -> Rest | None:
+    def _rest(self, pod: EnginePod) -> Rest | DureError:
         try:
             return self._engines.fetch_rest(pod.url)
-        except DureError:
-            return None
+        except DureError as error:
+            return error
 
     def _go_on(self, machines: Sequence[Machine], now_s: Instant, apply: bool) -> bool:
         """Before anything was divided, everybody keeps what it has or what is on its way to it."""

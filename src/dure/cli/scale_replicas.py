@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # Between two looks at a hand-over.
-TEND_S = 0.25
+TEND_S = 0.1
 
 
 class ServicesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -191,8 +191,8 @@ def leaving(machines: Sequence[Machine], count: int) -> tuple[Machine, ...]:
 
 
 def _fitted(machines: Sequence[Machine], wanted: Mapping[str, int], least: Mapping[str, int]) -> dict[str, int]:
-    """No more than there are machines for: who has most above its least gives way first."""
-    fits = dict(sorted(wanted.items()))
+    """The least for everybody, and no more than there are machines for: who has most above its least gives way."""
+    fits = {name: max(count, least.get(name, 0)) for name, count in sorted(wanted.items())}
     room = sum(one.owner is not None or one.known for one in machines)
     while sum(fits.values()) > room:
         most = max(fits, key=lambda name: (fits[name] - least.get(name, 0), fits[name], name))

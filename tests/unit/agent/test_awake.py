@@ -108,6 +108,16 @@ def test_engines_that_start_awake_go_to_sleep_and_one_of_each_machine_serves() -
     assert min(nodes.serving().values()) >= 1
 
 
+def test_a_service_that_nobody_asks_has_its_least_from_the_beginning_and_gives_again_what_it_took() -> None:
+    nodes = Nodes(4)
+    nodes.run(120.0, chat=6.0, code=0.0)
+    assert nodes.serving() == Counter(chat=3, code=1)
+    nodes.run(120.0, chat=0.2, code=6.0)
+    assert nodes.serving() == Counter(chat=1, code=3)
+    nodes.run(300.0, chat=6.0, code=0.2)
+    assert nodes.serving()["chat"] > 1
+
+
 def test_a_surge_gets_the_machine_of_who_is_idle_within_two_looks() -> None:
     nodes = Nodes(6)
     nodes.run(300.0, chat=5.0, code=5.0)
@@ -175,6 +185,7 @@ def test_an_engine_that_does_not_answer_is_not_counted_and_nobody_is_woken_besid
     nodes.engines.calls.clear()
     nodes.run(60.0, chat=5.0, code=5.0)
     assert not any(url.endswith(silent.node.removeprefix("n")) for _, url in nodes.engines.calls)
+    assert sum("is not counted" in line for line in nodes.told) == 1
 
 
 def test_machines_are_asked_for_by_pods_of_all_and_go_only_when_all_sleep_there() -> None:
