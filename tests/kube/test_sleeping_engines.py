@@ -162,6 +162,11 @@ def test_a_surge_gets_a_machine_in_seconds_and_a_restart_in_the_middle_loses_not
         arguments = ["-f", str(file), "--kubeconfig", str(kubeconfig), "--every", "1", "--apply"]
         command = [sys.executable, "-u", "-m", "dure", "scale", "replicas", *arguments]
 
+        looked = subprocess.run(command[:-1], capture_output=True, text=True, check=True)
+        assert "Nothing was changed" in looked.stdout
+        assert [line.split() for line in looked.stdout.splitlines()][-2] == ["machines", "4", "4", "shared"]
+        assert world.serving() == Counter()
+
         with started(command) as agent:
             told = Told(agent.stdout)
             until(lambda: sum(world.serving().values()) == 4, "one that is awake on every machine")

@@ -29,10 +29,10 @@ from dure.scale.awake import (
     Marks,
     State,
     Step,
-    leaving,
     machines_of,
     marked,
     owned,
+    sized,
     state_of,
     steps,
 )
@@ -100,11 +100,8 @@ class AwakeKeeper:
                 self._go_on(machines, now_s, apply)
                 return None
             self._wanted = dict(zip(held, division.replicas, strict=True))
-            there, wanted = max(one.replicas for one in held.values()), max(division.machines, sum(division.replicas))
-            going = leaving(machines, len(machines) - wanted) if wanted < there else ()
-            after = (
-                min(there, max(wanted, len(machines) - sum(one.goes for one in going))) if wanted < there else wanted
-            )
+            there = max(one.replicas for one in held.values())
+            after, going = sized(machines, there, max(division.machines, sum(division.replicas)))
             if apply:
                 self._size(machines, held, {one.node for one in going}, after)
             self._go_on([one for one in machines if one not in going], now_s, apply)
@@ -113,12 +110,11 @@ class AwakeKeeper:
             return Shared({}, (0, 0), str(error))
 
     def tend(self, now_s: Instant) -> bool:
-        """Go on with what is under way; whether anything is."""
+        """Go on with what is under way; whether anything is. What cannot be seen now is left to the next turn."""
         try:
             return self._go_on(self._look(now_s), now_s, apply=True)
-        except DureError as error:
-            self._tell(f"shared machines: {error}")
-            return True
+        except DureError:
+            return False
 
     def _look(self, now_s: Instant) -> tuple[Machine, ...]:
         pods = [pod for name in self._services for pod in self._levers.fetch_engines(name)]
@@ -182,8 +178,7 @@ class AwakeKeeper:
             raise
 
     def _size(self, machines: Sequence[Machine], held: Mapping[str, Held], going: set[str], after: int) -> None:
-        """Pods of every service for so many machines. Those that go are marked at one look and go at the next, when
-        whoever removes pods has seen the marks."""
+        """Pods of every service for so many machines, and marks on those that go."""
         for one in machines:
             for engine in one.engines:
                 if engine.marks.goes != (one.node in going):

@@ -183,6 +183,17 @@ def marked(step: Step, now_s: Instant) -> Marks:
             return marks
 
 
+def sized(machines: Sequence[Machine], there: int, wanted: int) -> tuple[int, tuple[Machine, ...]]:
+    """Pods that every service should have, and the machines to be marked as going.
+
+    One goes when its mark has been seen: by then whoever removes pods has seen it too.
+    """
+    if wanted >= there:
+        return wanted, ()
+    going = leaving(machines, len(machines) - wanted)
+    return min(there, max(wanted, len(machines) - sum(one.goes for one in going))), going
+
+
 def leaving(machines: Sequence[Machine], count: int) -> tuple[Machine, ...]:
     """Machines to let go, at most so many: only such on which all sleep; those that are marked, then broken ones."""
     idle = [one for one in machines if one.idle]

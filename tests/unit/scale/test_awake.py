@@ -23,6 +23,7 @@ from dure.scale.awake import (
     machines_of,
     marked,
     owned,
+    sized,
     state_of,
     steps,
 )
@@ -286,6 +287,24 @@ def test_machines_that_go_are_those_on_which_all_sleep_broken_ones_first() -> No
     assert leaving(machines, -1) == ()
     chosen = steps(machines, {"chat": 3, "code": 2}, {}, 1000.0, SETTINGS)
     assert not any(step.engine.pod.node in ("n5", "n6") for step in chosen if step.act is Act.CHOOSE)
+
+
+@given(worlds(), st.integers(0, 9), st.integers(0, 4))
+def test_machines_go_one_look_after_they_were_marked_and_never_one_that_somebody_has(
+    world: World, wanted: int, coming: int
+) -> None:
+    machines = world.machines()
+    there = len(machines) + coming
+    after, going = sized(machines, there, wanted)
+    assert after >= min(wanted, len(machines)), "nothing was marked before"
+    assert all(one.idle for one in going)
+    if wanted >= there:
+        assert (after, going) == (wanted, ())
+    for one in (each for machine in going for each in machine.engines):
+        world.engines[one.pod.name] = replace(one, pod=replace(one.pod, marks=replace(one.marks, goes=True)))
+    again, same = sized(world.machines(), there, wanted)
+    assert {one.node for one in same} == {one.node for one in going}
+    assert again == (wanted if wanted >= there else max(wanted, len(machines) - len(going)))
 
 
 def test_an_engine_is_lost_when_its_pod_is_not_ready_and_had_its_time() -> None:

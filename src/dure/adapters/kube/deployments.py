@@ -144,7 +144,8 @@ def _engine(service: str, pod: KubePod) -> EnginePod:
         failed_s=_moment(said.get(names.WAKE_FAILED, "")),
         goes=said.get(COST) == LOWEST_COST,
     )
-    born_s = instant(pod.metadata.creation_timestamp) or 0.0
+    # How long it waited for a node says nothing about its engine.
+    born_s = instant(pod.status.start_time or pod.metadata.creation_timestamp) or 0.0
     return EnginePod(service, pod.spec.node_name, pod.metadata.name, base_of(pod), is_ready(pod), born_s, marks)
 
 
