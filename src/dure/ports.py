@@ -21,6 +21,7 @@ from dure.model.event import Event
 from dure.model.membership import Membership
 from dure.model.policy import Policy
 from dure.model.posting import Posting
+from dure.model.pulse import Rest
 from dure.model.report import Desired, Observed, Report
 from dure.model.sample import Sample
 from dure.model.tariff import CarbonSeries, Tariff
@@ -105,6 +106,22 @@ class CarbonPort(Protocol):
 
     def revision(self) -> Instant:
         """Another one when figures may have changed, also of hours that were asked for before."""
+        ...
+
+
+class EnginePort(Protocol):
+    """Engines of language models that can sleep, each at its address. `Temporary` where one does not answer in time,
+    another error where it refuses. Both writes may be repeated."""
+
+    def fetch_rest(self, url: str) -> Rest: ...
+
+    def sleep(self, url: str, *, abort: bool = False) -> None:
+        """Give the device's memory back, keeping the weights in the host's. Requests inside are finished first, or
+        ended now with `abort`."""
+        ...
+
+    def wake(self, url: str) -> None:
+        """Returns when it can compute again."""
         ...
 
 

@@ -58,6 +58,12 @@ if TYPE_CHECKING:
     help="Seconds of streamed prompts that a backend is given before their first tokens.",
 )
 @click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    help="Let only requests below this path pass, as /v1/; repeat it for several.",
+)
+@click.option(
     "--render", "service", type=KUBE_NAME, help="Print Gateway API manifests for this service instead of serving."
 )
 @click.option(
@@ -73,6 +79,7 @@ def command(
     ttft: float,
     limit: int,
     ahead: float,
+    paths: tuple[str, ...],
     service: str | None,
     namespace: str,
 ) -> None:
@@ -101,10 +108,13 @@ def command(
         )
     if kubeconfigs and not selector:
         raise InvalidInput("--kubeconfig goes with --pods")
+    if not all(each.startswith("/") and each.isascii() for each in paths):
+        raise InvalidInput("--path begins with /", remedy="Give --path /v1/ for an OpenAI-style service.")
     from dure.front.proxy import FrontSettings
 
+    settings = FrontSettings(ttft_s=ttft, limit=limit, ahead_s=ahead, paths=paths)
     followed = (selector, namespace, pod_port, kubeconfigs) if selector else None
-    asyncio.run(_serve(list(backends), followed, host, port, FrontSettings(ttft_s=ttft, limit=limit, ahead_s=ahead)))
+    asyncio.run(_serve(list(backends), followed, host, port, settings))
 
 
 async def _serve(

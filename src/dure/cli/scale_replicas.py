@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dure.adapters.kube.deployments import Deployments
+    from dure.agent.awake import AwakeKeeper
     from dure.agent.replicas import Turned
-    from dure.agent.warm import Shared
+    from dure.agent.warm import Shared, ShareKeeper
     from dure.model.pulse import Pulse
+
+
+# Between two looks at a hand-over.
+TEND_S = 0.1
 
 
 class ServicesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,7 +55,6 @@ def command(file: Path, kubeconfig: Path, apply: bool, every: float) -> None:
     from dure.adapters.kube.deployments import Deployments
     from dure.adapters.kube.rest import Api
     from dure.agent.replicas import ReplicaKeeper
-    from dure.agent.warm import ShareKeeper
 
     services = read_services(file)
     share = services.share
@@ -60,10 +64,7 @@ def command(file: Path, kubeconfig: Path, apply: bool, every: float) -> None:
         sharing = share.services if share is not None else ()
         alone = {name: one for name, one in services.services.items() if name not in sharing}
         keeper = ReplicaKeeper(alone, levers, read, every, click.echo)
-        together = None
-        if share is not None:
-            members = {name: services.services[name] for name in share.services}
-            together = ShareKeeper(share, members, levers, read, every, click.echo)
+        together = _together(services, levers, read, every)
         try:
             if not apply:
                 # One look only sets the counters' beginning; the second can tell what has come since.
@@ -73,7 +74,10 @@ def command(file: Path, kubeconfig: Path, apply: bool, every: float) -> None:
                 time.sleep(every)
                 _show(keeper.turn(time.time(), apply=False))
                 if together is not None:
-                    _show_shared(together.turn(time.time(), apply=False))
+                    _show_shared(
+                        together.turn(time.time(), apply=False),
+                        "machines" if share is not None and share.asleep else "placeholders",
+                    )
                 click.echo("Nothing was changed. Scale them with --apply.")
                 return
             while True:
@@ -83,9 +87,34 @@ def command(file: Path, kubeconfig: Path, apply: bool, every: float) -> None:
                 found = together.turn(time.time()) if together is not None else None
                 if found is not None and found.error:
                     click.echo(f"shared machines: {found.error}", err=True)
-                time.sleep(every)
+                _rest(together, time.monotonic() + every)
         except KeyboardInterrupt:
             return
+
+
+def _together(
+    services: ServicesFile, levers: Deployments, read: Callable[[str, Scaled], Pulse | None], every: float
+) -> ShareKeeper | AwakeKeeper | None:
+    from dure.adapters.vllm import VllmEngines
+    from dure.agent.awake import AwakeKeeper
+    from dure.agent.warm import ShareKeeper
+
+    share = services.share
+    if share is None:
+        return None
+    members = {name: services.services[name] for name in share.services}
+    if share.asleep:
+        return AwakeKeeper(share, members, levers, VllmEngines(), read, every, click.echo)
+    return ShareKeeper(share, members, levers, read, every, click.echo)
+
+
+def _rest(together: ShareKeeper | AwakeKeeper | None, until_s: float) -> None:
+    """Until the next turn; a hand-over does not wait for it."""
+    from dure.agent.awake import AwakeKeeper
+
+    while isinstance(together, AwakeKeeper) and time.monotonic() < until_s and together.tend(time.time()):
+        time.sleep(TEND_S)
+    time.sleep(max(until_s - time.monotonic(), 0.0))
 
 
 def read_services(path: Path) -> ServicesFile:
@@ -118,11 +147,23 @@ def _check_share(found: ServicesFile, path: Path) -> None:
     least = sum(found.services[name].min for name in share.services)
     if len(set(share.services)) < 2 or len(set(share.services)) < len(share.services):
         raise InvalidInput("share needs two services or more, each once", where=str(path))
-    if not 0 < share.start <= share.boot or share.most < least or share.placeholders in found.services:
+    if not 0 < share.start_s <= share.boot or share.most < least or share.placeholders in found.services:
         raise InvalidInput(
             "share needs 0 < start <= boot, most for the least of each, and placeholders that are no service",
             where=str(path),
         )
+    if share.asleep and share.placeholders:
+        raise InvalidInput(
+            "share has asleep and placeholders", where=str(path),
+            remedy="Leave out placeholders: where engines sleep, their own pods ask for nodes and keep them.",
+        )  # fmt: skip
+    if not share.asleep and not share.placeholders:
+        raise InvalidInput(
+            "share needs placeholders, the Deployment that keeps nodes", where=str(path),
+            remedy="Or give asleep: true, where every node has an engine of each service.",
+        )  # fmt: skip
+    if share.drain is not None and (share.drain < 0 or not share.asleep):
+        raise InvalidInput("drain is 0 seconds or more, and counts with asleep: true only", where=str(path))
 
 
 def reader(levers: Deployments) -> Callable[[str, Scaled], Pulse | None]:
@@ -159,9 +200,9 @@ def _show(found: tuple[Turned, ...]) -> None:
         click.echo(f"{one.service:<18}{one.replicas:>5}{verdict.replicas:>10}  {verdict.by:<10}{verdict.why}")
 
 
-def _show_shared(found: Shared | None) -> None:
+def _show_shared(found: Shared | None, kept: str) -> None:
     if found is None or found.error:
         click.echo(f"shared machines: {found.error if found else 'one of the services shows nothing new'}")
         return
-    for name, (before, after) in (*found.replicas.items(), ("placeholders", found.placeholders)):
+    for name, (before, after) in (*found.replicas.items(), (kept, found.kept)):
         click.echo(f"{name:<18}{before:>5}{after:>10}  shared")

@@ -14,10 +14,12 @@ from collections.abc import Callable
 import msgspec
 
 from dure.front.choose import Work, prompt_tokens, work_of
-from dure.front.proxy import Front, FrontSettings, read_request
+from dure.front.proxy import Front, FrontSettings, Request, read_request
 
 HOST = "127.0.0.1"
 LARGEST_BODY = 1 << 20
+OUTPUT = 20.0
+OK, AWAY = "200 OK", "503 Service Unavailable"
 
 
 class Crowd(msgspec.Struct, frozen=True):
@@ -52,17 +54,28 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """One replica: a plain HTTP server that works off its queue."""
+    """One replica: a plain HTTP server that works off its queue.
 
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    It sleeps and wakes as vLLM does with `--enable-sleep-mode`: asleep it refuses to compute, still shows its metrics
+    and health, and takes `wake_s` to come back; a sleep waits for what is inside, or ends it (`mode=abort`).
+    """
+
+    def __init__(
+        self, work: Work, *, host: str = HOST, port: int = 0, sleep_s: float = 0.0, wake_s: float = 0.0
+    ) -> None:
+        self._work, self._host, self._port, self._sleep_s, self._wake_s = work, host, port, sleep_s, wake_s
         self._turn = asyncio.Lock()
+        self._switch = asyncio.Lock()
         self._server: asyncio.Server | None = None
+        self._inside: set[asyncio.Task[None]] = set()
+        self.asleep = False
+        self.answered = 0
+        self.tokens = 0
         self.url = ""
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._client, HOST, 0)
-        self.url = f"http://{HOST}:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._client, self._host, self._port)
+        self.url = f"http://{self._host}:{self._server.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:
         if self._server is not None:
@@ -73,14 +86,76 @@ class Engine:
         try:
             request = await read_request(reader, LARGEST_BODY)
             if request is not None and not isinstance(request, str):
-                async with self._turn:
-                    await asyncio.sleep(work_of(prompt_tokens(request.body), 20.0, self._work))
-                body = b'{"choices": [{"text": "an answer"}]}'
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+                status, body = await self._answer(request)
+                head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
                 writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
                 await writer.drain()
         finally:
             writer.close()
+
+    async def _answer(self, request: Request) -> tuple[str, bytes]:
+        path, _, query = request.path.partition(b"?")
+        match request.method, path:
+            case b"GET", b"/is_sleeping":
+                return OK, b'{"is_sleeping": true}' if self.asleep else b'{"is_sleeping": false}'
+            case b"GET", b"/metrics":
+                return OK, self._metrics()
+            case b"GET", b"/health":
+                return OK, b""
+            case b"POST", b"/sleep":
+                await self._fall_asleep(abort=b"mode=wait" not in query)
+                return OK, b""
+            case b"POST", b"/wake_up":
+                await self._wake_up()
+                return OK, b""
+        if self.asleep:
+            return AWAY, b'{"error": "the engine is asleep"}'
+        return await self._compute(prompt_tokens(request.body))
+
+    async def _compute(self, tokens: int) -> tuple[str, bytes]:
+        task = asyncio.create_task(self._work_off(tokens))
+        self._inside.add(task)
+        try:
+            # Waited for and not awaited: who ends it must not end this client's connection as well.
+            await asyncio.wait([task])
+        finally:
+            self._inside.discard(task)
+        if task.cancelled():
+            return AWAY, b'{"error": "the request was ended"}'
+        self.answered, self.tokens = self.answered + 1, self.tokens + tokens
+        return OK, b'{"choices": [{"text": "an answer"}]}'
+
+    async def _work_off(self, tokens: int) -> None:
+        async with self._turn:
+            await asyncio.sleep(work_of(tokens, OUTPUT, self._work))
+
+    async def _fall_asleep(self, *, abort: bool) -> None:
+        async with self._switch:
+            if abort:
+                for task in self._inside:
+                    task.cancel()
+            if not self.asleep:
+                while self._inside:
+                    await asyncio.wait(self._inside)
+                self.asleep = True
+                await asyncio.sleep(self._sleep_s)
+
+    async def _wake_up(self) -> None:
+        async with self._switch:
+            if self.asleep:
+                await asyncio.sleep(self._wake_s)
+                self.asleep = False
+
+    def _metrics(self) -> bytes:
+        running = min(len(self._inside), 1)
+        shown = {
+            "num_requests_running": running,
+            "num_requests_waiting": len(self._inside) - running,
+            "request_success_total": self.answered,
+            "prompt_tokens_total": self.tokens,
+            "generation_tokens_total": self.answered * int(OUTPUT),
+        }
+        return "".join(f"vllm:{name} {value}\n" for name, value in shown.items()).encode()
 
 
 async def show(crowd: Crowd) -> tuple[Shown, Shown]:

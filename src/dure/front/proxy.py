@@ -26,7 +26,7 @@ HOP = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"u
 
 class FrontSettings(msgspec.Struct, frozen=True):
     """`limit` requests run at once on a backend, of which prompts for `ahead_s` may be without a first token; `queue`
-    may wait here, `patience_s` when there is none to ask."""
+    may wait here, `patience_s` when there is none to ask. Only requests below `paths` pass, where some are named."""
 
     ttft_s: float = 2.0
     limit: int = 64
@@ -37,6 +37,7 @@ class FrontSettings(msgspec.Struct, frozen=True):
     rest_s: float = 5.0
     patience_s: float = 10.0
     work: Work = Work()
+    paths: tuple[str, ...] = ()
 
 
 class Request(msgspec.Struct):
@@ -116,6 +117,8 @@ class Front:
                 await _answer(writer, 400, request)
             elif request.path == b"/-/front":
                 await _answer(writer, 200, self._status())
+            elif not self._passes(request.path):
+                await _answer(writer, 403, "requests to this path do not pass here")
             else:
                 await self._forward(request, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -124,6 +127,11 @@ class Front:
         finally:
             self.inside.discard(task)
             writer.close()
+
+    def _passes(self, path: bytes) -> bool:
+        """An engine may have doors of its own beside those for users, to put it to sleep for one."""
+        below = any(path.startswith(each.encode()) for each in self.settings.paths)
+        return not self.settings.paths or (below and b".." not in path)
 
     def _status(self) -> str:
         backends = {
@@ -321,7 +329,7 @@ def encode_request(request: Request, host: str) -> bytes:
 
 
 async def _answer(writer: asyncio.StreamWriter, status: int, text: str) -> None:
-    reason = {200: "OK", 400: "Bad Request", 503: "Service Unavailable"}[status]
+    reason = {200: "OK", 400: "Bad Request", 403: "Forbidden", 503: "Service Unavailable"}[status]
     kind = "application/json" if text.startswith("{") else "text/plain; charset=utf-8"
     body = text.encode()
     writer.write(

@@ -37,3 +37,10 @@ class Pulse(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting_tokens: float | None = None
     running: int = 0
     cache: float = 0.0
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """One engine that can sleep: whether it does, and how many requests it has inside, running and waiting."""
+
+    asleep: bool
+    in_flight: int = 0

@@ -71,6 +71,8 @@ _HELD, _LOSSES = _SAYERS, _SAYERS + 1
 # What is supposed of a service of which nothing is known yet: a deviation of five minutes remains by that part, and
 # the sooner the horizon the more the last moments say. Chosen on streams that no published figure is about.
 USUAL, SOON_S = 0.7, 60.0
+# The level of a service that nobody has asked for anything: what comes then is no part of it, and nothing is learnt.
+NOTHING = 1e-9
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -185,7 +187,7 @@ class Forecaster:
         half = max(self.hour // 2, 1)
         mean = self._mean(0, self.hour)
         moved = self._mean(0, half) - self._mean(half, half) if len(self.sums) > self.hour else 0.0
-        return max(mean, 1e-9), max(mean + moved, 0.3 * mean, 1e-9)
+        return max(mean, NOTHING), max(mean + moved, 0.3 * mean, NOTHING)
 
     def _learn(self, deviation: Pair) -> None:
         self.deviations.append(deviation)
@@ -202,8 +204,8 @@ class Forecaster:
 
     def _regress(self, truth: float) -> None:
         """Learn what the features of one horizon ago have come to."""
-        if len(self.said) >= self.ahead:
-            then = self.said[-self.ahead]
+        then = self.said[-self.ahead] if len(self.said) >= self.ahead else None
+        if then is not None and then.level > NOTHING:
             self.regression.learn(then.features, truth / then.level - 1.0, self.settings.step_s)
 
     def _means(self, now: float, levels: Pair, features: Floats, lasting: float, usually: Pair) -> list[float]:
@@ -224,7 +226,7 @@ class Forecaster:
 
     def _judge(self, truth: float) -> None:
         """Score what was said one horizon ago."""
-        if len(self.said) < self.ahead:
+        if len(self.said) < self.ahead or self.said[-self.ahead].level <= NOTHING:
             return
         said, shortfall = self.said[-self.ahead], self.settings.shortfall
         level, least = said.level, 0.05 * said.level

@@ -37,16 +37,35 @@ class Scaled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     front: str = ""
 
 
+# Until a replica answers on a machine that is there: a pod that starts, and an engine that wakes.
+POD_START_S, WAKE_S = 20.0, 3.0
+DRAIN_S = 60.0
+
+
 class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Machines that some services share, at most `most`: a replica starts in `start` on one that is there, in `boot`
-    on one that is not; the Deployment `placeholders` keeps those that nobody runs on (`agent.warm`)."""
+    on one that is not. The Deployment `placeholders` keeps those that nobody runs on (`agent.warm`). With `asleep`
+    every service has an engine on every machine instead, of which one is awake (`agent.awake`); one that gives its
+    machine has `drain` seconds to finish its requests."""
 
     services: tuple[str, ...]
-    placeholders: str
+    placeholders: str = ""
     boot: Seconds = 150.0
-    start: Seconds = 20.0
+    start: Seconds | None = None
     safety: float = 2.0
     most: int = 1000
+    asleep: bool = False
+    drain: Seconds | None = None
+
+    @property
+    def start_s(self) -> Seconds:
+        if self.start is not None:
+            return self.start
+        return WAKE_S if self.asleep else POD_START_S
+
+    @property
+    def drain_s(self) -> Seconds:
+        return self.drain if self.drain is not None else DRAIN_S
 
 
 def work_of(service: Scaled) -> WorkModel:

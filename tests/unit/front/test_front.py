@@ -213,6 +213,24 @@ async def test_malformed_and_oversized_requests_are_refused() -> None:
         assert (await client.post("/v1/x", content=b"x" * 11)).status_code == 400
 
 
+async def test_only_what_is_below_a_named_path_passes() -> None:
+    async def echo(body: bytes) -> bytes:
+        return b"done: " + body
+
+    async with (
+        backend(echo) as url,
+        front([url], FrontSettings(paths=("/v1/", "/tokenize"))) as (made, client),
+    ):
+        for path, status in {"/v1/completions": 200, "/tokenize": 200, "/sleep": 403, "/": 403}.items():
+            assert (await client.post(path, content=b"x")).status_code == status
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port or 0)
+        writer.write(b"POST /v1/../sleep HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+        assert b" 403 " in await reader.readline()
+        writer.close()
+        assert (await client.get("/-/front")).status_code == 200
+        assert made.counts.asked == 2
+
+
 def test_late_requests_go_last_and_the_rest_in_order() -> None:
     waiting = [Waiting(1, 0.0, 1.0), Waiting(2, 9.0, 1.0), Waiting(3, 9.5, 1.0)]
     assert next_waiting(waiting, 10.0, 2.0, Lanes()) == waiting[1]

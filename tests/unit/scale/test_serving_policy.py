@@ -90,6 +90,14 @@ def test_too_little_history_is_not_trusted() -> None:
     assert not forecaster.feed(10.0, 0.9).trusted
 
 
+def test_a_service_that_begins_with_nothing_learns_nothing_from_its_first_request() -> None:
+    for horizon_s in (3.0, 20.0, 150.0):
+        forecaster = Forecaster(ForecastSettings(horizon_s))
+        found = [forecaster.feed(4.0 if step > 100 else 0.0, 2.0) for step in range(400)]
+        assert max(one.mean for one in found) < 20.0
+        assert max(one.error for one in found) < 100.0
+
+
 def test_more_safety_is_never_a_lower_floor_and_holds_more_often() -> None:
     rng = np.random.default_rng(7)
     series = 10 + 3 * np.sin(np.arange(1500) / 60) + rng.normal(0, 0.5, 1500)

@@ -25,6 +25,12 @@ LEADER = f"{GROUP}/leader"
 # On pods: when it last kept a checkpoint, in Unix seconds; or the name of the gauge that shows it.
 CHECKPOINTED = f"{GROUP}/checkpointed"
 CHECKPOINT_METRIC = f"{GROUP}/checkpoint-metric"
+# On pods whose engines sleep in turn: the label of the one that serves, which a Service selects on; since when one is
+# its node's next, since when one drains, and when one could not be woken, in Unix seconds.
+AWAKE = f"{GROUP}/awake"
+NEXT_SINCE = f"{GROUP}/next-since"
+DRAINS_SINCE = f"{GROUP}/drains-since"
+WAKE_FAILED = f"{GROUP}/wake-failed"
 # How Dure wants the devices of a node cut, as JSON from device to mode; on nodes.
 MODES = f"{GROUP}/modes"
 MIG_LAYOUT = f"{GROUP}/mig-layout"

@@ -133,13 +133,19 @@ class PodReader:
 
 def url_of(pod: KubePod) -> str:
     """Where a pod shows its metrics; empty when it does not say."""
+    base = base_of(pod)
+    return f"{base}/{pod.metadata.annotations.get(f'{_SCRAPE}path', '/metrics').lstrip('/')}" if base else ""
+
+
+def base_of(pod: KubePod) -> str:
+    """Where the server that shows them answers."""
     said = {key.removeprefix(_SCRAPE): value for key, value in pod.metadata.annotations.items() if _SCRAPE in key}
     port, scheme = said.get("port", ""), said.get("scheme", "http")
     shown = said.get("scrape") == "true" and pod.status.phase == "Running"
     if not shown or not port.isdigit() or not pod.status.pod_ip or scheme not in ("http", "https"):
         return ""
     host = f"[{pod.status.pod_ip}]" if ":" in pod.status.pod_ip else pod.status.pod_ip
-    return f"{scheme}://{host}:{port}/{said.get('path', '/metrics').lstrip('/')}"
+    return f"{scheme}://{host}:{port}"
 
 
 def fetch_text(url: str) -> str:
