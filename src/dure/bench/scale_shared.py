@@ -1,6 +1,7 @@
 """Three services side by side: the cells of `dure bench scale --scenarios shared-150`.
 
-Each on machines of its own, by a threshold or by Dure's policy, or all on machines that they share.
+Each on machines of its own, by a threshold or by Dure's policy, or all on machines that they share: with a start for
+every change of hands, or with the engines of all of them asleep on every machine.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dure.bench.scale_cells import ENGINE, MOST, PROMISE, BenchCell, parse, thre
 from dure.bench.streams import make_stream
 from dure.scale.demand import WorkModel
 from dure.scale.serving import ServingSettings
-from dure.scale.warm import WarmPolicy, WarmSettings
+from dure.scale.warm import WarmPolicy, WarmSettings, asleep
 from dure.sim.serving.frontier import Point, envelope, hours_at, misses_at
 from dure.sim.serving.profile import early, weights
 from dure.sim.serving.scalers import DureScaler, Scaler
@@ -26,7 +27,8 @@ from dure.sim.serving.shared import Together, play_apart, play_shared_machines
 
 NAME = "shared"
 SERVICES = {"conv": 0, "code": 0, "conv-2": 1000}
-ALONE, POOLED = "dure", "dure-warm-pool"
+ALONE, POOLED, ASLEEP = "dure", "dure-warm-pool", "dure-asleep-pool"
+SHARED = {POOLED: "warm_pool", ASLEEP: "asleep_pool"}
 WARM_S = 20.0
 SAFETIES = (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 # The signals that ever were the best of one of these streams, and their thresholds around two per cent of misses.
@@ -36,7 +38,7 @@ AT_MISSES = 0.02
 
 
 def shared_cells(way: tuple[str, str]) -> list[BenchCell]:
-    cells = [BenchCell(policy, "work", safety) for policy in (ALONE, POOLED) for safety in SAFETIES]
+    cells = [BenchCell(policy, "work", safety) for policy in (ALONE, *SHARED) for safety in SAFETIES]
     for signal, policy in SIGNALS.items():
         cells += [BenchCell(policy, signal, value) for value in THRESHOLDS[signal]]
     return [msgspec.structs.replace(cell, router=way[0], order=way[1]) for cell in cells]
@@ -46,8 +48,8 @@ def play_shared(scenario: str, seed: int, hours: float | None, cell: BenchCell) 
     """Two conversation services of other hours of the day and a code service.
 
     Alone each keeps the margin of its forecast over a whole boot; together they keep that of their common forecast,
-    and machines change hands in the time of a warm start. Of those alone the figures of each are given too, so that
-    every service can have the threshold that suits it.
+    and machines change hands in the time of a warm start, or of waking an engine. Of those alone the figures of each
+    are given too, so that every service can have the threshold that suits it.
     """
     boot_s, streams = parse(scenario)[1], _streams(seed, hours)
     warm_up_s = min(3600.0, streams[0].horizon_s / 4)
@@ -61,7 +63,7 @@ def play_shared(scenario: str, seed: int, hours: float | None, cell: BenchCell) 
     }
     for name, outcome in zip(SERVICES, found.outcomes, strict=True):
         row[f"{name}_misses"] = outcome.misses
-        row[f"{name}_gpu_hours"] = None if cell.policy == POOLED else outcome.gpu_hours
+        row[f"{name}_gpu_hours"] = None if cell.policy in SHARED else outcome.gpu_hours
     return row
 
 
@@ -69,9 +71,10 @@ def _played(
     cell: BenchCell, boot_s: float, streams: Sequence[Requests], works: Sequence[WorkModel], warm_up_s: float
 ) -> Together:
     way = (cell.router, cell.order)
-    if cell.policy == POOLED:
-        policy = WarmPolicy(WarmSettings(boot_s, WARM_S, cell.knob), works)
-        return play_shared_machines(streams, policy, ENGINE, PROMISE, warm_up_s, MOST, way)
+    if cell.policy in SHARED:
+        started = WarmSettings(boot_s, WARM_S, cell.knob)
+        how = started if cell.policy == POOLED else asleep(boot_s, len(streams), cell.knob)
+        return play_shared_machines(streams, WarmPolicy(how, works), ENGINE, PROMISE, warm_up_s, MOST, way)
     settings = ServingSettings(boot_s, safety=cell.knob, max_replicas=MOST)
     scalers: list[Scaler] = [
         DureScaler(settings, work, 200.0) if cell.policy == ALONE else threshold(cell) for work in works
@@ -88,7 +91,7 @@ def shared_summary(rows: list[Row]) -> dict[str, Any]:
             for row in rows
             if row["policy"] == policy
         ]
-        for policy in (ALONE, POOLED)
+        for policy in (ALONE, *SHARED)
     }
     rivals = _best_thresholds([row for row in rows if row["policy"] in SIGNALS.values()])
     return {
@@ -117,9 +120,12 @@ def _at_equal_hours(without: Sequence[Point], curves: dict[str, list[Point]]) ->
     if hours is None:
         return {"note": "two per cent of misses are not reached without the pool"}
     found = misses_at(without, hours)
-    alone, pooled = (misses_at(curves[policy], hours) for policy in (ALONE, POOLED))
-    misses = {"without": found, "alone": alone, "warm_pool": pooled, "warm_pool_to_without": pooled / found}
-    return {"gpu_hours": hours, **misses}
+    told = {"gpu_hours": hours, "without": found, "alone": misses_at(curves[ALONE], hours)}
+    for policy, name in SHARED.items():
+        if curves[policy]:
+            told[name] = misses_at(curves[policy], hours)
+            told[f"{name}_to_without"] = told[name] / found
+    return told
 
 
 @lru_cache(maxsize=1)

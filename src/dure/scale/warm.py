@@ -1,11 +1,12 @@
 """Machines that several services share: how many there should be, and who runs replicas on them.
 
 Called by `dure scale replicas` for services that share machines (`agent.warm`), and by the simulator. A replica on a
-machine that is there is ready after `warm_s`, on one that must be booted after `boot_s`. So two questions are asked
-apart. How many machines: what all services together are expected to need one boot from now, and `safety` standard
-errors of that common forecast, which are fewer than those of each alone. Whose they are: whoever is nearest to being
-short gets the next one, in standard errors of what it needs one warm start from now; none idles beside who is short,
-and nobody gives what it needs itself.
+machine that is there is ready after `warm_s`, on one that must be booted after `boot_s`; `asleep` has the settings
+for machines on which the engines of all services are loaded and all but one sleep. So two questions are asked apart.
+How many machines: what all services together are expected to need one boot from now, and `safety` standard errors of
+that common forecast, which are fewer than those of each alone. Whose they are: whoever is nearest to being short gets
+the next one, in standard errors of what it needs one warm start from now; none idles beside who is short, and nobody
+gives what it needs itself.
 Invariant: no more replicas are given than there are machines. Cost: O(machines x services) and the forecasts.
 """
 
@@ -26,7 +27,12 @@ class WarmSettings(msgspec.Struct, frozen=True):
     """A machine changes hands where its new service has less than `keen` standard errors in reserve and `apart`
     fewer than the old one keeps, which keeps at least `kept`: moves cost a drain and a start, and who gives what it
     needs itself is late with all that it has. The work of a request is a mean over `sudden_s` where machines are
-    divided, over `slow_s` where they are foreseen."""
+    divided, over `slow_s` where they are foreseen.
+
+    Machines are divided every `step_s`; how many there should be is asked every `plan_s`, or as often where that is
+    longer. What waits is worked off in `backlog_s` by who has it; machines are booted for what has waited for all
+    of `lasting_s`, to work it off in `patient_s`. After `drain_s` the requests of a replica that was given away are
+    sent again to others of its service; None lets them finish where they are."""
 
     boot_s: float
     warm_s: float = 20.0
@@ -39,6 +45,37 @@ class WarmSettings(msgspec.Struct, frozen=True):
     backlog_s: float = 60.0
     step_s: float = 5.0
     most: int = 1000
+    plan_s: float = 5.0
+    lasting_s: float = 0.0
+    patient_s: float = 60.0
+    drain_s: float | None = None
+
+    @property
+    def plan_steps(self) -> int:
+        """Divisions from one question of how many machines to the next."""
+        return max(1, round(self.plan_s / self.step_s))
+
+
+def asleep(boot_s: float, engines: int, safety: float = 2.0, step_s: float = 2.0, most: int = 1000) -> WarmSettings:
+    """Machines with the engines of all services, one awake and the others asleep with their weights in host memory.
+
+    To change hands is to put one to sleep and to wake another. A machine that has just booted must load them all
+    before it serves, one after the other, because each needs the device to load.
+    """
+    return WarmSettings(
+        boot_s + (engines - 1) * LOAD_S,
+        SLEEP_S + WAKE_S,
+        safety,
+        keen=2.0,
+        apart=1.5,
+        backlog_s=20.0,
+        step_s=step_s,
+        most=most,
+        plan_s=6.0,
+        lasting_s=60.0,
+        patient_s=boot_s,
+        drain_s=2.0,
+    )
 
 
 class Machines(msgspec.Struct, frozen=True):
@@ -119,12 +156,14 @@ class WarmPolicy:
         """Decide after one interval; each service's `target` is what it has, ready or starting."""
         for one, shown in zip(self.ones, seen, strict=True):
             one.feed(shown)
-        wanted = min(max(self.total.step(self.ones), sum(self.least)), self.settings.most)
+        there = sum(shown.target for shown in seen) + machines.free + machines.leaving
+        planned = self.total.step(self.ones)
+        planned = there + machines.booting if planned is None else planned
+        wanted = min(max(planned, sum(self.least)), self.settings.most)
         standings = [
             Standing(shown.target, one.need, one.error, least, most)
             for one, shown, least, most in zip(self.ones, seen, self.least, self.most, strict=True)
         ]
-        there = sum(shown.target for shown in seen) + machines.free + machines.leaving
         surplus = max(there - wanted, 0) if machines.booting == 0 else 0
         return Division(divided(standings, machines.free, surplus, self.settings), wanted)
 
@@ -138,10 +177,11 @@ class _One:
         self.slow = Meter(work, settings.slow_s, settings.step_s)
         soon_s = ServingSettings(settings.warm_s).window_s
         self.near = Forecaster(ForecastSettings(settings.warm_s, settings.step_s, soon_s))
-        self.far = Forecaster(ForecastSettings(settings.boot_s, settings.step_s))
+        self.far = Forecaster(ForecastSettings(settings.boot_s, settings.plan_steps * settings.step_s))
         self.window = max(1, round(soon_s / settings.step_s))
         self.recent: list[float] = []
-        self.need, self.error, self.waits, self.counted = 0.0, 1.0, 0.0, 0.0
+        self.rates: list[float] = []
+        self.need, self.error, self.waiting_s, self.counted = 0.0, 1.0, 0.0, 0.0
         self.expected: Forecast | None = None
 
     def feed(self, seen: Seen) -> None:
@@ -150,12 +190,15 @@ class _One:
         rate = seen.arrivals / self.settings.step_s
         self.recent = [*self.recent, rate * self.sudden.each_s][-self.window :]
         demand = sum(self.recent) / len(self.recent)
-        self.waits = self.sudden.waiting_s(seen) / self.settings.backlog_s
+        self.waiting_s = self.sudden.waiting_s(seen)
+        waits = self.waiting_s / self.settings.backlog_s
         near = self.near.feed(self.recent[-1], 0.0)
-        self.need = self.waits + (max(demand, near.mean) if near.trusted else demand)
+        self.need = waits + (max(demand, near.mean) if near.trusted else demand)
         self.error = max(near.error if near.trusted else GUESSED * self.need, LEAST_ERROR)
-        self.counted = rate * self.slow.each_s
-        self.expected = self.far.feed(self.counted, 0.0)
+        self.rates.append(rate)
+        if len(self.rates) == self.settings.plan_steps:
+            self.counted = sum(self.rates) / len(self.rates) * self.slow.each_s
+            self.expected, self.rates = self.far.feed(self.counted, 0.0), []
 
 
 class _Total:
@@ -163,7 +206,8 @@ class _Total:
 
     def __init__(self, settings: WarmSettings) -> None:
         self.settings, self.serving = settings, ServingSettings(settings.boot_s)
-        laws = ForecastSettings(settings.boot_s, settings.step_s)
+        self.plan_s = settings.plan_steps * settings.step_s
+        laws = ForecastSettings(settings.boot_s, self.plan_s)
         self.ahead, self.width = self._steps(settings.boot_s), self._steps(laws.short_s)
         self.errors, self.apart = (Rolling(self._steps(laws.memory_s), 0.0) for _ in range(2))
         self.level = Rolling(self._steps(laws.level_s), 0.0)
@@ -172,20 +216,30 @@ class _Total:
         self.recent: list[float] = []
         self.said: list[tuple[float, float]] = []
         self.needs: list[int] = []
+        self.waiting_s: list[float] = []
+        self.steps = 0
+        self.wanted: int | None = None
 
-    def step(self, ones: Sequence[_One]) -> int:
-        """Machines that there should be: the highest that was foreseen for a hold time.
+    def step(self, ones: Sequence[_One]) -> int | None:
+        """Machines that there should be: the highest that was foreseen for a hold time; None before the first answer.
 
-        What is needed in this very minute is no reason to boot any: they would come when a burst is over.
+        What is needed in this very minute is no reason to boot any: they would come when a burst is over. Nor is
+        what waits, unless it has waited for `lasting_s`.
         """
+        self.steps += 1
+        if self.steps % self.settings.plan_steps:
+            return self.wanted
         self.recent = [*self.recent, sum(one.counted for one in ones)][-self.width :]
         now = sum(self.recent) / len(self.recent)
         self.level.add(self.recent[-1])
         self.highest.add(now)
         needed, lasts = self._needed([one.expected for one in ones if one.expected is not None], now)
-        waits = sum(one.waits for one in ones)
+        waiting_s = [*self.waiting_s, sum(one.waiting_s for one in ones)]
+        self.waiting_s = waiting_s[-self._steps(self.settings.lasting_s) :]
+        waits = min(self.waiting_s) / self.settings.patient_s
         self.needs = [*self.needs, math.ceil(needed + waits)][-self._steps(self.serving.held_s(0.0)) :]
-        return max(self.needs[-self._steps(self.serving.held_s(lasts)) :])
+        self.wanted = max(self.needs[-self._steps(self.serving.held_s(lasts)) :])
+        return self.wanted
 
     def _needed(self, far: Sequence[Forecast], now: float) -> tuple[float, float | None]:
         """Without what waits; and how much of a deviation lasts, by which needs are remembered."""
@@ -213,8 +267,11 @@ class _Total:
         return math.sqrt(self.errors.mean / max(self.apart.mean, LEAST_ERROR**2))
 
     def _steps(self, seconds: float) -> int:
-        return max(1, round(seconds / self.settings.step_s))
+        return max(1, round(seconds / self.plan_s))
 
 
 # Errors in parts of demand while nothing is known of them, and the least in replicas that is believed.
 GUESSED, LEAST_ERROR = 0.15, 0.05
+# Engines asleep: the 14 GB of a 7B model's weights go to host memory in a second and come back in two, at half of
+# what PCIe does or less; the cache is dropped. Without sleep a start loads them from disk.
+SLEEP_S, WAKE_S, LOAD_S = 1.0, 2.0, 20.0

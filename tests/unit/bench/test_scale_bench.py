@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from dure.bench.data import data_file
 from dure.bench.scale import command as scale
+from dure.bench.scale_shared import SHARED, shared_cells
 from dure.bench.scale_summary import summarise
 from dure.bench.streams import AZURE
 from dure.model.errors import NotFound
@@ -82,8 +83,17 @@ def test_shared_machines_are_held_against_the_best_threshold_of_each_service() -
         together("keda", 0.5, [(8.0, 9), (2.0, 5), (8.0, 4)]),
         together("dure", 1.0, [(3.0, 10), (3.0, 5), (3.0, 5)]),
         together("dure-warm-pool", 1.0, [(3.0, 2), (3.0, 1), (3.0, 1)]),
+        together("dure-asleep-pool", 1.0, [(3.0, 1), (3.0, 1), (3.0, 0)]),
     ]
     told = summarise(rows, ("requests", "arrival"))["shared-150 seed 1"]
     assert told["to_best_thresholds"]["gpu_hours"] == pytest.approx(10.0)
     assert told["to_best_thresholds"]["warm_pool_to_without"] == pytest.approx(0.2)
     assert told["to_alone"]["gpu_hours"] == pytest.approx(9.0)
+    assert told["to_alone"]["warm_pool_to_without"] == pytest.approx(0.2)
+    assert told["to_alone"]["asleep_pool_to_without"] == pytest.approx(0.1)
+
+
+def test_both_ways_to_share_machines_are_played_with_the_same_care() -> None:
+    cells = shared_cells(("tokens", "fewest-late"))
+    knobs = {policy: [cell.knob for cell in cells if cell.policy == policy] for policy in ("dure", *SHARED)}
+    assert knobs["dure-warm-pool"] == knobs["dure-asleep-pool"] == knobs["dure"] != []

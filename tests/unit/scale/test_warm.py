@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dure.scale.demand import Seen, WorkModel
-from dure.scale.warm import Machines, Standing, WarmPolicy, WarmSettings, divided
+from dure.scale.warm import Division, Machines, Standing, WarmPolicy, WarmSettings, asleep, divided
 
 SETTINGS = WarmSettings(150.0)
+ASLEEP = asleep(150.0, engines=2)
 STANDINGS = st.lists(
     st.builds(Standing, st.integers(1, 9), st.floats(0.0, 12.0), st.floats(0.05, 4.0), st.just(1)),
     min_size=1, max_size=4,
 )  # fmt: skip
 
 
-@given(STANDINGS, st.integers(0, 5), st.integers(0, 8))
+@given(STANDINGS, st.integers(0, 5), st.integers(0, 8), st.sampled_from([SETTINGS, ASLEEP]))
 def test_no_more_is_given_than_is_there_and_nobody_loses_its_last(
-    standings: list[Standing], free: int, surplus: int
+    standings: list[Standing], free: int, surplus: int, settings: WarmSettings
 ) -> None:
-    given_to = divided(standings, free, surplus, SETTINGS)
+    given_to = divided(standings, free, surplus, settings)
     there = sum(one.held for one in standings) + free
     assert sum(given_to) == max(there - surplus, len(standings))
     assert all(count >= 1 for count in given_to)
@@ -90,3 +92,58 @@ def test_bounds_of_a_service_hold() -> None:
 def test_the_same_shown_twice_is_the_same_twice() -> None:
     rates = [(60 + (step * 31) % 17, 40 + step % 5) for step in range(300)]
     assert machines(rates, 1.0) == machines(rates, 1.0)
+
+
+@given(STANDINGS, st.sampled_from([SETTINGS, ASLEEP]))
+def test_what_has_been_divided_is_at_rest(standings: list[Standing], settings: WarmSettings) -> None:
+    """Else machines would go to and fro for ever, and each time cost a change of hands."""
+    once = divided(standings, 0, 0, settings)
+    again = [Standing(count, one.need, one.error) for count, one in zip(once, standings, strict=True)]
+    assert divided(again, 0, 0, settings) == once
+
+
+def test_engines_asleep_change_hands_in_seconds_and_a_new_machine_loads_all_of_them_first() -> None:
+    three = asleep(150.0, engines=3)
+    assert three.warm_s < 5.0 < SETTINGS.warm_s
+    assert three.boot_s == 150.0 + 2 * SETTINGS.warm_s
+    assert asleep(150.0, engines=1).boot_s == 150.0
+
+
+def played(settings: WarmSettings, shown: Iterable[list[Seen]], there: int = 18) -> list[Division]:
+    policy = WarmPolicy(settings, (WorkModel(), WorkModel()))
+    return [policy.step(seen, Machines(there - sum(one.target for one in seen))) for seen in shown]
+
+
+def test_machines_are_divided_at_every_step_and_counted_on_a_slower_clock() -> None:
+    rng = np.random.default_rng(3)
+    shown = [[seen(int(rate), 9), seen(24, 9)] for rate in rng.integers(4, 60, 900)]
+    wanted = [division.machines for division in played(ASLEEP, shown)]
+    every = ASLEEP.plan_steps
+    assert every == 3
+    changed = [step for step in range(1, 900) if wanted[step] != wanted[step - 1]]
+    assert changed
+    assert all(step % every == every - 1 for step in changed)
+
+
+def test_nothing_is_let_go_before_it_was_asked_how_many_machines_there_should_be() -> None:
+    first = played(ASLEEP, [[seen(0, 9), seen(0, 9)]] * 2)
+    assert [division.machines for division in first] == [18, 18]
+    assert all(sum(division.replicas) == 18 for division in first)
+
+
+def test_who_steps_as_slowly_as_it_plans_asks_both_questions_each_time() -> None:
+    assert WarmSettings(150.0).plan_steps == WarmSettings(150.0, step_s=15.0).plan_steps == 1
+
+
+def waiting(count: int) -> Seen:
+    return Seen(24, 24_000, count, count * 1000.0, 24, 4800, 9)
+
+
+def test_what_waits_for_a_moment_boots_nothing_and_what_stays_does() -> None:
+    calm = [[waiting(0), waiting(0)]] * 400
+    burst, stays = ([[waiting(2000), waiting(0)]] * steps for steps in (15, 45))
+    before = played(ASLEEP, calm)[-1].machines
+    assert max(one.machines for one in played(ASLEEP, [*calm, *burst])[-15:]) == before
+    assert max(one.machines for one in played(ASLEEP, [*calm, *stays])[-15:]) > before
+    slow = played(SETTINGS, [*calm, *burst])
+    assert slow[-1].machines > slow[399].machines, "with starts of 20 s what waits is a reason at once"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from dure.scale.demand import WorkModel
+from dure.scale.demand import Seen, WorkModel
 from dure.scale.serving import ServingSettings
-from dure.scale.warm import Machines, WarmPolicy, WarmSettings
+from dure.scale.warm import Division, Machines, WarmPolicy, WarmSettings, asleep
+from dure.sim.serving import kernel as k
 from dure.sim.serving.scalers import DureScaler
 from dure.sim.serving.service import Engine, Promise, Requests, Service
-from dure.sim.serving.shared import SharedMachines, alive, play_apart, play_shared_machines
+from dure.sim.serving.shared import SharedMachines, Together, alive, play_apart, play_shared_machines
 
 
 def stream(rates: list[float], seconds: float, seed: int) -> Requests:
@@ -84,3 +86,119 @@ def test_services_that_rise_in_turn_need_fewer_machines_when_they_share_them() -
     apart = play_apart(streams, scalers, 150.0, Engine(), Promise(), most=24)
     assert shared.gpu_hours < 0.9 * apart.gpu_hours
     assert shared.miss_rate < 0.01
+
+
+def busy(drain_s: float | None, replicas: int = 3) -> Service:
+    """Every replica with a dozen long answers in the making, and some requests that wait."""
+    at = np.sort(np.random.default_rng(5).uniform(0.0, 8.0, 40))
+    requests = Requests(at, np.full(40, 1500), np.full(40, 600), 60.0)
+    service = Service(requests, Engine(), Promise(), 3.0, "tokens", limit=8, drain_s=drain_s)
+    service.start_with(replicas)
+    service.advance(10.0)
+    return service
+
+
+def test_what_is_left_after_a_bounded_drain_is_computed_again_elsewhere() -> None:
+    moved, stayed = busy(2.0), busy(None)
+    for service in (moved, stayed):
+        service.resize(2)
+        service.advance(3.0)
+    assert np.count_nonzero(moved.ri[:, k.STATE]) == 2, "its machine is free"
+    assert np.count_nonzero(stayed.ri[:, k.STATE]) == 3, "it still serves"
+    assert moved.cnt[k.MOVED] > 0
+    assert stayed.cnt[k.MOVED] == 0
+    for service in (moved, stayed):
+        service.outcome()
+        assert np.all(service.qf[:, k.DONE] > 0.0)
+        assert service.cnt[k.DONE_N] == 40, "each is answered once"
+        assert not service.ri[:, k.LOAD].any()
+        assert service.ri[:, k.WAITING].sum() == service.cnt[k.WAIT_TOKENS] == 0
+        assert not service.ri[:, k.KV].any(), "no more is freed than was taken"
+        assert np.abs(service.rf[:, k.WORK]).max() < 1e-9
+
+
+def test_a_request_that_is_moved_is_charged_for_its_prompt_and_for_what_it_had_said() -> None:
+    service = busy(0.0)
+    service.resize(2)
+    service.advance(0.2)
+    moved = service.qi[:, k.CUR_CONTEXT] > service.qi[:, k.CONTEXT]
+    assert np.count_nonzero(moved) == service.cnt[k.MOVED] > 0
+    made = service.qi[moved, k.CUR_CONTEXT] - service.qi[moved, k.CONTEXT]
+    assert np.all(made >= 1)
+    assert np.all(made < service.qi[moved, k.OUTPUT])
+
+
+def test_nothing_is_moved_where_nobody_else_is_ready() -> None:
+    service = busy(0.0, replicas=1)
+    service.resize(0)
+    service.advance(5.0)
+    assert service.cnt[k.MOVED] == 0
+    assert service.ri[0, k.STATE] == k.DRAINING
+    while service.ri[0, k.STATE] != k.FREE:
+        service.advance(5.0)
+    assert service.cnt[k.DONE_N] == 40, "it finished what it had"
+
+
+def test_what_has_not_begun_leaves_at_once() -> None:
+    at = np.linspace(0.0, 0.1, 60)
+    requests = Requests(at, np.full(60, 3000), np.full(60, 20), 60.0)
+    service = Service(requests, Engine(), Promise(), 3.0, "tokens", limit=8, drain_s=30.0)
+    service.start_with(2)
+    service.advance(1.0)
+    tokens = service.cnt[k.WAIT_TOKENS]
+    service.resize(1)
+    left = int(np.flatnonzero(service.ri[:, k.STATE] == k.DRAINING)[0])
+    assert service.ri[left, k.WAITING] == 0
+    assert service.cnt[k.WAIT_TOKENS] == tokens, "all of them wait at the other"
+    arrivals, q = [], service.ri[1 - left, k.HEAD]
+    while q >= 0:
+        arrivals.append(service.qf[q, k.ARRIVAL])
+        q = service.qi[q, k.NEXT]
+    assert len(arrivals) == service.ri[1 - left, k.WAITING] > 20
+    assert arrivals == sorted(arrivals)
+
+
+class Watched(WarmPolicy):
+    """Says what it was shown, so that a test can look at it."""
+
+    def step(self, seen: Sequence[Seen], machines: Machines) -> Division:
+        division = super().step(seen, machines)
+        given = sum(division.replicas)
+        assert given <= sum(one.target for one in seen) + machines.free
+        assert min(division.replicas) >= 1
+        return division
+
+
+def taking_turns(settings: WarmSettings) -> Together:
+    """Bursts of a minute that go from one service to the other and back; together they always need the same."""
+    high, low = 36.0, 9.0
+    turns = [high if minute % 2 else low for minute in range(120)]
+    streams = [stream(turns, 60.0, 1), stream([high + low - rate for rate in turns], 60.0, 2)]
+    work = WorkModel(0.0003, 0.001, 0.02)
+    policy = Watched(settings, (work, work))
+    return play_shared_machines(streams, policy, Engine(), Promise(), most=48, way=("tokens", "fewest-late"))
+
+
+def handed_over_s(settings: WarmSettings) -> float:
+    """Seconds until a machine whose requests have long answers to give serves the other service."""
+    giver = busy(settings.drain_s)
+    taker = Service(stream([0.5], 600.0, 2), Engine(), Promise(), settings.warm_s, limit=8)
+    taker.start_with(1)
+    taker.advance(10.0)
+    shared = SharedMachines([giver, taker], settings.boot_s, settings.warm_s)
+    while shared.advance(1.0)[1].ready < 2:
+        shared.resize((2, 2), 4)
+        assert shared.machines.booting == 0
+    return taker.now_s - 11.0
+
+
+def test_a_machine_changes_hands_in_the_drain_the_sleep_and_the_wake_up() -> None:
+    woken = asleep(150.0, 2)
+    assert woken.drain_s is not None
+    assert handed_over_s(woken) <= woken.drain_s + woken.warm_s + 2.0
+    assert handed_over_s(WarmSettings(150.0)) > 30.0
+
+
+def test_the_same_run_twice_is_the_same() -> None:
+    first, second = (taking_turns(asleep(150.0, 2, safety=1.0)) for _ in range(2))
+    assert first == second

@@ -14,13 +14,13 @@ from typing import Any
 from numba import njit
 
 STATE, NDEC, STEP, KV, PREFILL, PREFILL_LEFT, HEAD, TAIL, LATE_HEAD, LATE_TAIL, LOAD, WAITING = range(12)
-CLOCK, READY_AT, BUSY, WORK = range(4)
+CLOCK, READY_AT, BUSY, WORK, LEAVE_AT = range(5)
 FREE, BOOTING, READY, DRAINING = range(4)
 CONTEXT, OUTPUT, CUR_CONTEXT, LEFT, NEXT = range(5)
 ARRIVAL, FIRST, DONE = range(3)
 BASE, PER_PREFILL, PER_SEQUENCE, PER_CACHED, CACHE, BUDGET, SEQUENCES, TTFT, W_PREFILL, W_DECODE = range(10)
 ARRIVED, IN_TIME, FEWEST_LATE = range(3)
-TTFT_SUM, TTFT_N, TPOT_SUM, TPOT_N, OUT_SUM, DONE_N, PREEMPTED, WAIT_TOKENS = range(8)
+TTFT_SUM, TTFT_N, TPOT_SUM, TPOT_N, OUT_SUM, DONE_N, PREEMPTED, WAIT_TOKENS, MOVED = range(9)
 
 
 @njit(cache=True)
@@ -44,6 +44,8 @@ def advance(
             cursor += 1
         for r in range(used):
             if ri[r, STATE] >= READY:
+                if ri[r, STATE] == DRAINING and rf[r, LEAVE_AT] <= now:
+                    _move_all(ri, rf, hk, hq, qi, qf, par, cnt, r, router, used)
                 _play(ri, rf, hk, hq, qi, qf, par, cnt, r, end, order)
                 if ri[r, STATE] == DRAINING and ri[r, LOAD] == 0:
                     ri[r, STATE] = FREE
@@ -286,6 +288,70 @@ def _preempt(ri: Any, rf: Any, hk: Any, hq: Any, qi: Any, qf: Any, par: Any, cnt
     ri[r, WAITING] += 1
     cnt[WAIT_TOKENS] += qi[q, CUR_CONTEXT]
     cnt[PREEMPTED] += 1
+
+
+@njit(cache=True)
+def _move_all(
+    ri: Any, rf: Any, hk: Any, hq: Any, qi: Any, qf: Any, par: Any, cnt: Any, r: Any, router: Any, used: Any
+) -> None:
+    """All that a replica has goes to others of its service and is computed again there, prompt and tokens so far.
+
+    Stays where it is while no other is ready.
+    """
+    move_waiting(ri, rf, qi, qf, par, cnt, r, router, used)
+    if _route(ri, rf, router, used) < 0:
+        return
+    if ri[r, PREFILL] >= 0:
+        q = ri[r, PREFILL]
+        ri[r, PREFILL] = -1
+        ri[r, KV] -= qi[q, CUR_CONTEXT]
+        rf[r, WORK] -= par[W_PREFILL] * qi[q, CUR_CONTEXT]
+        _move(ri, rf, qi, qf, par, cnt, r, q, router, used)
+    while ri[r, NDEC] > 0:
+        q = hq[r, 0]
+        made = qi[q, OUTPUT] - (hk[r, 0] - ri[r, STEP])
+        ri[r, NDEC] -= 1
+        _heap_pop(hk, hq, r, ri[r, NDEC])
+        ri[r, KV] -= qi[q, CONTEXT] + made - 1
+        qi[q, LEFT] = qi[q, OUTPUT] - made
+        qi[q, CUR_CONTEXT] = qi[q, CONTEXT] + made
+        cnt[MOVED] += 1
+        _move(ri, rf, qi, qf, par, cnt, r, q, router, used)
+
+
+@njit(cache=True)
+def move_waiting(ri: Any, rf: Any, qi: Any, qf: Any, par: Any, cnt: Any, r: Any, router: Any, used: Any) -> None:
+    """What has not begun on a replica goes to others of its service, if any is ready."""
+    if _route(ri, rf, router, used) < 0:
+        return
+    while ri[r, HEAD] >= 0 or ri[r, LATE_HEAD] >= 0:
+        q = _pop_head(ri, qi, r, ri[r, HEAD] < 0)
+        ri[r, WAITING] -= 1
+        cnt[WAIT_TOKENS] -= qi[q, CUR_CONTEXT]
+        rf[r, WORK] -= par[W_PREFILL] * qi[q, CUR_CONTEXT]
+        _move(ri, rf, qi, qf, par, cnt, r, q, router, used)
+
+
+@njit(cache=True)
+def _move(ri: Any, rf: Any, qi: Any, qf: Any, par: Any, cnt: Any, r: Any, q: Any, router: Any, used: Any) -> None:
+    """One request of `r` waits at another replica, before all that came after it."""
+    ri[r, LOAD] -= 1
+    rf[r, WORK] -= par[W_DECODE]
+    to = _route(ri, rf, router, used)
+    before, after = -1, ri[to, HEAD]
+    while after >= 0 and qf[after, ARRIVAL] <= qf[q, ARRIVAL]:
+        before, after = after, qi[after, NEXT]
+    qi[q, NEXT] = after
+    if before < 0:
+        ri[to, HEAD] = q
+    else:
+        qi[before, NEXT] = q
+    if after < 0:
+        ri[to, TAIL] = q
+    ri[to, LOAD] += 1
+    ri[to, WAITING] += 1
+    cnt[WAIT_TOKENS] += qi[q, CUR_CONTEXT]
+    rf[to, WORK] += par[W_PREFILL] * qi[q, CUR_CONTEXT] + par[W_DECODE]
 
 
 @njit(cache=True)

@@ -7,6 +7,8 @@ drain is over.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +95,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Service:
-    """Mutable on purpose: arrays that the kernel plays on."""
+    """Mutable on purpose: arrays that the kernel plays on.
+
+    With `drain_s` a replica that leaves gives away at once what it has not begun, and after so long the rest, which
+    is computed again; without, it finishes all that it has.
+    """
 
     def __init__(
         self,
@@ -105,14 +111,16 @@ class Service:
         order: str = "arrival",
         limit: int = 192,
         mean_output: float = 200.0,
+        drain_s: float | None = None,
     ) -> None:
-        self.requests, self.engine, self.promise, self.boot_s = requests, engine, promise, boot_s
+        self.requests, self.engine, self.promise = requests, engine, promise
+        self.boot_s, self.drain_s = boot_s, drain_s
         self.router, self.order = int(router == "tokens"), ORDERS.index(order)
         count = len(requests.arrival_s)
         self.ri = np.zeros((limit, 12), dtype=np.int64)
         for column in (k.PREFILL, k.HEAD, k.TAIL, k.LATE_HEAD, k.LATE_TAIL):
             self.ri[:, column] = -1
-        self.rf = np.zeros((limit, 4))
+        self.rf = np.zeros((limit, 5))
         self.hk = np.zeros((limit, engine.sequences + 1), dtype=np.int64)
         self.hq = np.zeros((limit, engine.sequences + 1), dtype=np.int64)
         self.qi = np.zeros((count, 5), dtype=np.int64)
@@ -120,7 +128,7 @@ class Service:
         self.qi[:, k.OUTPUT] = self.qi[:, k.LEFT] = np.clip(requests.output, 1, engine.cache_tokens // 4)
         self.qf = np.zeros((count, 3))
         self.qf[:, k.ARRIVAL] = requests.arrival_s
-        self.cnt = np.zeros(8)
+        self.cnt = np.zeros(9)
         self.par = np.array(
             [
                 engine.base_s,
@@ -218,6 +226,12 @@ class Service:
         ready = np.flatnonzero(self.ri[:, k.STATE] == k.READY)
         idlest = ready[np.argsort(self.ri[ready, k.LOAD], kind="stable")][:left]
         self.ri[idlest, k.STATE] = k.DRAINING
+        if self.drain_s is None:
+            self.rf[idlest, k.LEAVE_AT] = math.inf
+            return
+        self.rf[idlest, k.LEAVE_AT] = self.now_s + self.drain_s
+        for r in idlest:
+            k.move_waiting(self.ri, self.rf, self.qi, self.qf, self.par, self.cnt, r, self.router, self._used())
 
     def _reading(self, seconds: float, busy: Floats, counts: Floats, first: int) -> Reading:
         states = self.ri[:, k.STATE]

@@ -1,7 +1,8 @@
 """Several services side by side: each on machines of its own, or on machines that they share.
 
 Called by the benchmark. A machine that is there holds the image: a replica on it is ready after loading its model
-(`warm_s`) instead of after a whole boot. Whatever a service gives back stays warm, once its last requests are done,
+(`warm_s`) instead of after a whole boot, or, where the engines of all services sleep on it, after waking one of them.
+Whatever a service gives back stays warm, once its last requests are done,
 until there are more machines than the policy wants. Every machine is billed from the moment that it boots until it is
 let go, idle or not.
 """
@@ -106,12 +107,12 @@ def play_shared_machines(
 ) -> Together:
     """One whole run of all services on machines that they share. Deterministic."""
     settings = policy.settings
-    services = _services(streams, engine, promise, settings.warm_s, most, way)
+    services = _services(streams, engine, promise, settings.warm_s, most, way, settings.drain_s)
     shared = SharedMachines(services, settings.boot_s, settings.warm_s)
     while services[0].now_s < min(stream.horizon_s for stream in streams):
         if services[0].now_s <= warm_up_s:
             shared.count_from_now()
-        readings = shared.advance(STEP_S)
+        readings = shared.advance(settings.step_s)
         division = policy.step([seen_of(reading) for reading in readings], shared.machines)
         shared.resize(division.replicas, division.machines)
     return _together(services, shared.gpu_s / 3600.0, shared.changes)
@@ -138,12 +139,18 @@ def play_apart(
 
 
 def _services(
-    streams: Sequence[Requests], engine: Engine, promise: Promise, boot_s: float, most: int, way: tuple[str, str]
+    streams: Sequence[Requests],
+    engine: Engine,
+    promise: Promise,
+    boot_s: float,
+    most: int,
+    way: tuple[str, str],
+    drain_s: float | None = None,
 ) -> list[Service]:
     services = []
     for stream in streams:
         mean_output = float(stream.output.mean())
-        service = Service(stream, engine, promise, boot_s, *way, limit=most, mean_output=mean_output)
+        service = Service(stream, engine, promise, boot_s, *way, limit=most, mean_output=mean_output, drain_s=drain_s)
         service.start_with(first_replicas(stream, engine, most))
         services.append(service)
     return services
