@@ -22,7 +22,7 @@ from dure.scale.demand import Seen
 from dure.scale.reallocation import Held
 from dure.scale.scaled import Scaled, Share, work_of
 from dure.scale.serving import ServingSettings
-from dure.scale.warm import Division, Machines, WarmPolicy, WarmSettings
+from dure.scale.warm import Division, Machines, WarmPolicy, WarmSettings, asleep
 
 
 class Levers(Protocol):
@@ -57,7 +57,7 @@ class Divider:
     ) -> None:
         self._services, self._pulse, self._step_s = services, pulse, step_s
         self._policy = WarmPolicy(
-            WarmSettings(share.boot, share.start_s, share.safety, step_s=step_s, most=share.most),
+            settings_for(share, step_s),
             [work_of(one) for one in services.values()],
             [one.min for one in services.values()],
             [one.max for one in services.values()],
@@ -91,6 +91,13 @@ class Divider:
                 return None
             found.append(_between(last[name], pulse, replicas[name], one.slow.context.mean, self._step_s))
         return found
+
+
+def settings_for(share: Share, step_s: Seconds) -> WarmSettings:
+    """Engines that sleep change hands by other thresholds than pods do."""
+    if share.asleep:
+        return asleep(share.boot, share.safety, step_s, share.most, warm_s=share.start_s)
+    return WarmSettings(share.boot, share.start_s, share.safety, step_s=step_s, most=share.most)
 
 
 class ShareKeeper:

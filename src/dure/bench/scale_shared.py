@@ -18,7 +18,7 @@ from dure.bench.scale_cells import ENGINE, MOST, PROMISE, BenchCell, parse, thre
 from dure.bench.streams import make_stream
 from dure.scale.demand import WorkModel
 from dure.scale.serving import ServingSettings
-from dure.scale.warm import WarmPolicy, WarmSettings, asleep
+from dure.scale.warm import LOAD_S, WarmPolicy, WarmSettings, asleep
 from dure.sim.serving.frontier import Point, envelope, hours_at, misses_at
 from dure.sim.serving.profile import early, weights
 from dure.sim.serving.scalers import DureScaler, Scaler
@@ -73,7 +73,7 @@ def _played(
     way = (cell.router, cell.order)
     if cell.policy in SHARED:
         started = WarmSettings(boot_s, WARM_S, cell.knob)
-        how = started if cell.policy == POOLED else asleep(boot_s, len(streams), cell.knob)
+        how = started if cell.policy == POOLED else asleep(boot_s, cell.knob, loading_s=(len(streams) - 1) * LOAD_S)
         return play_shared_machines(streams, WarmPolicy(how, works), ENGINE, PROMISE, warm_up_s, MOST, way)
     settings = ServingSettings(boot_s, safety=cell.knob, max_replicas=MOST)
     scalers: list[Scaler] = [

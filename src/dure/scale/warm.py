@@ -56,15 +56,19 @@ class WarmSettings(msgspec.Struct, frozen=True):
         return max(1, round(self.plan_s / self.step_s))
 
 
-def asleep(boot_s: float, engines: int, safety: float = 2.0, step_s: float = 2.0, most: int = 1000) -> WarmSettings:
+def asleep(
+    boot_s: float, safety: float = 2.0, step_s: float = 2.0, most: int = 1000, *, loading_s: float = 0.0,
+    warm_s: float | None = None,
+) -> WarmSettings:  # fmt: skip
     """Machines with the engines of all services, one awake and the others asleep with their weights in host memory.
 
-    To change hands is to put one to sleep and to wake another. A machine that has just booted must load them all
-    before it serves, one after the other, because each needs the device to load.
+    To change hands is to put one to sleep and to wake another, in `warm_s`. A machine that has just booted must load
+    them all before it serves, one after the other, because each needs the device to load: `loading_s` for those
+    behind the first, where they are not in `boot_s`.
     """
     return WarmSettings(
-        boot_s + (engines - 1) * LOAD_S,
-        SLEEP_S + WAKE_S,
+        boot_s + loading_s,
+        SLEEP_S + WAKE_S if warm_s is None else warm_s,
         safety,
         keen=2.0,
         apart=1.5,

@@ -9,12 +9,14 @@ import pytest
 from msgspec.structs import replace
 
 from dure.agent.awake import AwakeKeeper
+from dure.agent.warm import settings_for
 from dure.cli.scale_replicas import read_services
 from dure.model.errors import InvalidInput, Temporary
 from dure.model.pulse import Pulse
 from dure.scale.awake import EnginePod, Marks
 from dure.scale.reallocation import Held
 from dure.scale.scaled import Scaled, Share
+from dure.scale.warm import WarmSettings, asleep
 from tests.contract.fake_engines import FakeEngines
 
 SHARE = Share(("chat", "code"), boot=120.0, safety=1.0, most=12, asleep=True, drain=30.0)
@@ -237,3 +239,11 @@ def test_a_share_with_engines_asleep_that_cannot_be_is_refused(tmp_path: Path, s
     path.write_text(f"{services}share: {share}\n")
     with pytest.raises(InvalidInput, match=words):
         read_services(path)
+
+
+def test_engines_asleep_are_divided_by_the_settings_that_were_measured_for_them() -> None:
+    slept = settings_for(SHARE, 2.0)
+    assert slept == asleep(120.0, 1.0, 2.0, 12, warm_s=SHARE.start_s)
+    pods = settings_for(Share(("chat", "code"), placeholders="spare", boot=120.0), 2.0)
+    assert pods == WarmSettings(120.0, 20.0, 2.0, step_s=2.0)
+    assert slept.keen < pods.keen

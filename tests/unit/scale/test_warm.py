@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dure.scale.demand import Seen, WorkModel
-from dure.scale.warm import Division, Machines, Standing, WarmPolicy, WarmSettings, asleep, divided
+from dure.scale.warm import LOAD_S, Division, Machines, Standing, WarmPolicy, WarmSettings, asleep, divided
 
 SETTINGS = WarmSettings(150.0)
-ASLEEP = asleep(150.0, engines=2)
+ASLEEP = asleep(150.0, loading_s=LOAD_S)
 STANDINGS = st.lists(
     st.builds(Standing, st.integers(1, 9), st.floats(0.0, 12.0), st.floats(0.05, 4.0), st.just(1)),
     min_size=1, max_size=4,
@@ -103,10 +103,10 @@ def test_what_has_been_divided_is_at_rest(standings: list[Standing], settings: W
 
 
 def test_engines_asleep_change_hands_in_seconds_and_a_new_machine_loads_all_of_them_first() -> None:
-    three = asleep(150.0, engines=3)
+    three = asleep(150.0, loading_s=2 * LOAD_S)
     assert three.warm_s < 5.0 < SETTINGS.warm_s
     assert three.boot_s == 150.0 + 2 * SETTINGS.warm_s
-    assert asleep(150.0, engines=1).boot_s == 150.0
+    assert asleep(150.0).boot_s == 150.0
 
 
 def played(settings: WarmSettings, shown: Iterable[list[Seen]], there: int = 18) -> list[Division]:

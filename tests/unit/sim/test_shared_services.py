@@ -9,7 +9,7 @@ import numpy as np
 
 from dure.scale.demand import Seen, WorkModel
 from dure.scale.serving import ServingSettings
-from dure.scale.warm import Division, Machines, WarmPolicy, WarmSettings, asleep
+from dure.scale.warm import LOAD_S, Division, Machines, WarmPolicy, WarmSettings, asleep
 from dure.sim.serving import kernel as k
 from dure.sim.serving.scalers import DureScaler
 from dure.sim.serving.service import Engine, Promise, Requests, Service
@@ -193,12 +193,12 @@ def handed_over_s(settings: WarmSettings) -> float:
 
 
 def test_a_machine_changes_hands_in_the_drain_the_sleep_and_the_wake_up() -> None:
-    woken = asleep(150.0, 2)
+    woken = asleep(150.0, loading_s=LOAD_S)
     assert woken.drain_s is not None
     assert handed_over_s(woken) <= woken.drain_s + woken.warm_s + 2.0
     assert handed_over_s(WarmSettings(150.0)) > 30.0
 
 
 def test_the_same_run_twice_is_the_same() -> None:
-    first, second = (taking_turns(asleep(150.0, 2, safety=1.0)) for _ in range(2))
+    first, second = (taking_turns(asleep(150.0, 1.0, loading_s=LOAD_S)) for _ in range(2))
     assert first == second
