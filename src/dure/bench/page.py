@@ -53,9 +53,14 @@ def _summary(summary: Mapping[str, Any]) -> str:
     parts = [_table([{"figure": name, "value": value} for name, value in flat.items()])] if flat else []
     for name, value in summary.items():
         if name not in flat:
-            rows = value if isinstance(value, list) else [{"": key, name: one} for key, one in value.items()]
+            rows = value if isinstance(value, list) else [_line(name, key, one) for key, one in value.items()]
             parts.append(f"<h3>{html.escape(name)}</h3>{_table(rows)}")
     return "".join(parts)
+
+
+def _line(name: str, key: str, value: Any) -> dict[str, Any]:
+    """A figure of the group `name`, or one that is a group itself: then each of its own has a column."""
+    return {"": key, **value} if isinstance(value, Mapping) else {"": key, name: value}
 
 
 def _table(rows: Sequence[Any]) -> str:

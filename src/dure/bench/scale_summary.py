@@ -33,14 +33,13 @@ def summarise(rows: Sequence[Row], way: tuple[str, str]) -> dict[str, Any]:
 
 
 def figures(rows: list[Row], way: tuple[str, str]) -> list[Any]:
-    """One plot of misses over GPU-hours for each scenario."""
+    """One plot of misses over GPU-hours for each scenario and seed: other seeds are other streams."""
     import plotly.graph_objects as go
 
     plots = []
-    for scenario in dict.fromkeys(str(row["input"]) for row in rows):
-        mine = [row for row in _gone(rows, way) if row["input"] == scenario]
-        if not mine:
-            continue
+    gone = _gone(rows, way)
+    for scenario, seed in dict.fromkeys((str(row["input"]), row["seed"]) for row in gone):
+        mine = [row for row in gone if (row["input"], row["seed"]) == (scenario, seed)]
         figure = go.Figure()
         for series in dict.fromkeys((str(row["policy"]), str(row["signal"])) for row in mine):
             points = sorted(_points([row for row in mine if (row["policy"], row["signal"]) == series]))
@@ -52,7 +51,9 @@ def figures(rows: list[Row], way: tuple[str, str]) -> list[Any]:
                 line=LINES.get(series[0]),
             )
         figure.update_layout(
-            title=f"{scenario}: misses over GPU-hours", xaxis_title="GPU-hours", yaxis_title="misses, per cent"
+            title=f"{scenario}, seed {seed}: misses over GPU-hours",
+            xaxis_title="GPU-hours",
+            yaxis_title="misses, per cent",
         )
         figure.update_xaxes(type="log")
         figure.update_yaxes(type="log")

@@ -27,6 +27,15 @@ def test_the_page_has_each_figure_and_row_and_needs_no_ground_of_its_own(tmp_pat
     assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
 
 
+def test_a_group_of_groups_has_a_column_for_each_figure(tmp_path: Path) -> None:
+    summary = {"seed 7": {"to_alone": {"hours": 90.5, "ratio": 0.25}, "note": "short"}}
+    write_page(tmp_path / "page.html", Result("scale", ROWS, summary), [])
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<th>hours</th><th>ratio</th>" in text
+    assert "<td class=text>to_alone</td><td>90.5</td><td>0.25</td>" in text
+    assert "<td class=text>note</td><td></td><td></td><td class=text>short</td>" in text
+
+
 def test_the_plot_begins_where_the_policies_part() -> None:
     demand = np.arange(101.0)
     curves = {"best": np.minimum(demand, 98.0), "worse": np.minimum(demand, 80.0)}

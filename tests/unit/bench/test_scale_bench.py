@@ -10,9 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dure.bench.data import data_file
+from dure.bench.result import Row
 from dure.bench.scale import command as scale
 from dure.bench.scale_shared import SHARED, shared_cells
-from dure.bench.scale_summary import summarise
+from dure.bench.scale_summary import figures, summarise
 from dure.bench.streams import AZURE
 from dure.model.errors import NotFound
 
@@ -54,6 +55,13 @@ def test_at_equal_hours_misses_are_compared_and_the_gap_to_the_oracle_is_told() 
     assert (told["gpu_hours"], told["dure_to_best"], told["gap_closed"]) == (
         pytest.approx(10.0), pytest.approx(0.5), pytest.approx(0.5),
     )  # fmt: skip
+
+
+def test_each_seed_has_a_plot_of_its_own_because_it_is_another_stream() -> None:
+    rows: list[Row] = [{**row("dure", 10.0 + seed, 0.01), "seed": seed} for seed in (1, 2)]
+    way = (str(rows[0]["router"]), str(rows[0]["order"]))
+    assert [[curve.x for curve in plot.data] for plot in figures(rows, way)] == [[(11.0,)], [(12.0,)]]
+    assert figures(rows, ("nobody", "went")) == []
 
 
 def test_no_gap_is_told_where_the_oracle_was_not_played_at_that_cost() -> None:
