@@ -40,6 +40,7 @@ class Carrier:
         self._carries = 0
         self._leg: Leg
         self._turn: asyncio.Task[tuple[Backend, Asked] | None] | None = None
+        self._reading: asyncio.Timeout | None = None
         self._stays = self._refused = False
 
     async def run(self, leg: Leg) -> bool:
@@ -130,23 +131,28 @@ class Carrier:
             return await read()
         if self._turn is None:
             self._turn = asyncio.create_task(self._wait_for_turn(self._leg))
-        reading = asyncio.ensure_future(read())
-        try:
-            await asyncio.wait({reading, self._turn}, return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done():
-                reading.cancel()
-                await asyncio.wait([reading])
-        except asyncio.CancelledError:
-            reading.cancel()
-            raise
-        if not reading.cancelled():
-            return reading.result()
+            self._turn.add_done_callback(self._interrupt)
+        if not self._turn.done():
+            # A task for each read would cost more than all the rest; what is interrupted has read nothing.
+            try:
+                async with asyncio.timeout(None) as self._reading:
+                    return await read()
+            except TimeoutError:
+                if not self._turn.done():
+                    raise ConnectionResetError from None
+            finally:
+                self._reading = None
         turn, self._turn = self._turn.result(), None
         if turn is None:
             self._stays = True
         else:
             await self._move(*turn)
         return None
+
+    def _interrupt(self, turn: object) -> None:
+        """A turn has come, or the word that there will be none; an earlier one that was used up says nothing."""
+        if turn is self._turn and self._reading is not None and not self._reading.expired():
+            self._reading.reschedule(asyncio.get_running_loop().time())
 
     async def _wait_for_turn(self, leg: Leg) -> tuple[Backend, Asked] | None:
         """When the request is asked to leave, a backend with room for what is left of it; None when it stays."""
@@ -195,7 +201,7 @@ class Carrier:
             if await self._begin(Leg(self._front, backend, asked), body):
                 return True
         else:
-            self._keep(Kept("tries"))
+            self._keep(Kept("refused" if self._refused else "tries"))
         if stream.broken:
             await self._give(_chunk(stream.end()) + chunk(b""))
         # Else the body stays without its end, which is how a client knows that something is missing.
@@ -207,15 +213,15 @@ class Carrier:
         begun = False
         try:
             async with asyncio.timeout(self._front.settings.patience_s):
-                if await leg.send(request):
-                    begun = self._stream is None or await self._take_up(leg)
-                else:
-                    self._front.rest(leg.backend)
+                self._refused = False
+                begun = await leg.send(request) and (self._stream is None or await self._take_up(leg))
         except (ConnectionError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass
+            begun = False
         finally:
             if not begun:
                 leg.close()
+        if not begun and not self._refused:
+            self._front.rest(leg.backend)
         if begun:
             self._leg.close()
             self._leg = leg
@@ -236,11 +242,15 @@ class Carrier:
     def _continued(self) -> bytes | Kept:
         if not self._known:
             return Kept("endpoint")
+        if self._stream is not None and self._stream.whole:
+            return Kept("ended")
         seen = Seen() if self._stream is None else self._stream.seen()
         return continued(self._request.path, self._request.body, seen)
 
     def _keep(self, kept: Kept) -> None:
-        """It is not carried over; told once for each reason that comes up."""
+        """It is not carried over; told once for each reason that comes up. What ends by itself is no case of it."""
+        if kept.reason == "ended":
+            return
         counted = self._front.kept
         counted[kept.reason] = counted.get(kept.reason, 0) + 1
         if counted[kept.reason] == 1:
@@ -265,7 +275,7 @@ async def _read(leg: Leg) -> bytes:
     """Empty at the end, however it came."""
     try:
         return await leg.reader.read(READ_BYTES)
-    except ConnectionError:
+    except OSError:
         return b""
 
 

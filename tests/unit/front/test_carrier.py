@@ -324,6 +324,27 @@ async def test_an_answer_that_lacks_only_its_end_is_given_one() -> None:
         assert made.carried == 0
 
 
+async def test_an_answer_that_has_ended_and_lacks_the_mark_is_not_continued() -> None:
+    marked = asyncio.Event()
+
+    async def ends(_: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(
+            SSE + b'data: {"id": "x", "choices": [{"index": 0, "text": " all", "finish_reason": "stop"}]}\n\n'
+        )
+        await marked.wait()
+        writer.write(b"data: [DONE]\n\n")
+
+    async with scripted(ends) as url, engines(1) as (other,), front([url]) as (made, client):
+        reader = Reader(client, *long_requests(2)[1])
+        await until(lambda: bool(reader.text))
+        made.follow([other.url])
+        await until(lambda: made.leaving[url] is None)
+        marked.set()
+        await reader.task
+        assert reader.raw.count(b"[DONE]") == 1
+        assert (reader.text, made.carried, made.kept, other.answered) == (" all", 0, {}, 0)
+
+
 async def test_a_client_that_goes_away_leaves_nothing_behind() -> None:
     async with engines() as (old, new), front([old.url]) as (made, client):
         reader = Reader(client, *long_requests(1)[0])
