@@ -225,3 +225,15 @@ def test_events_are_found_however_their_bytes_come(texts: list[bytes], step: int
 def test_chunks_that_make_no_sense_are_an_error(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"invalid literal|negative"):
         Events(head_of(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")).feed(raw)
+
+
+def test_the_prompt_is_counted_as_the_first_engine_did() -> None:
+    stream = Stream(chat=False)
+    usage = b'"usage": {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}'
+    stream.take(b'data: {"choices": [{"index": 0, "text": " three words so"}], ' + usage + b"}")
+    assert stream.seen().tokens == 3
+    stream.resume()
+    usage = b'"usage": {"prompt_tokens": 14, "completion_tokens": 2, "total_tokens": 16}'
+    given = stream.take(b'data: {"choices": [{"index": 0, "text": " far."}], ' + usage + b"}")
+    told = msgspec.json.decode(given.removeprefix(b"data: "))["usage"]
+    assert told == {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
