@@ -46,12 +46,6 @@ class Seen(msgspec.Struct, frozen=True):
     opaque: bool = False
 
 
-def streams(body: bytes) -> bool:
-    """Whether this request asks for a stream; False where it cannot be read."""
-    asked = _object(body)
-    return asked is not None and asked.get("stream") is True
-
-
 def known(method: bytes, path: bytes) -> bool:
     """Whether requests like this compute text and nothing else, so that they may be sent again."""
     return method == b"POST" and path.partition(b"?")[0] in (COMPLETIONS, CHAT)
@@ -161,8 +155,8 @@ class Stream:
         self._first: Json | None = None
         self._texts: list[str] = []
         self._pieces = 0
-        self._indexes: set[object] = set()
-        self._roles: set[object] = set()
+        self._indexes: set[int] = set()
+        self._roles: set[int] = set()
         self._opaque = False
         # So many pieces, and tokens in them, to the last from which another engine can go on.
         self._solid = (0, 0)
@@ -255,7 +249,7 @@ class Stream:
         choices = chunk.get("choices")
         kept, aborted, empty = [], False, not choices
         for choice in choices if isinstance(choices, list) else ():
-            if not isinstance(choice, dict):
+            if not isinstance(choice, dict) or type(choice.get("index", 0)) is not int:
                 self._opaque = True
                 continue
             changed |= self._choice(choice)

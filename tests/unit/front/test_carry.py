@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dure.embedded.words import Words, words_of
@@ -202,6 +202,37 @@ def test_comments_and_what_is_no_chunk_pass_as_they_are() -> None:
     assert not stream.seen().opaque
     assert stream.take(b"data: hello") == b"data: hello\n\n"
     assert stream.seen().opaque
+
+
+plain = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "abort", "text", "assistant"])
+names = st.sampled_from(
+    ["choices", "delta", "content", "text", "role", "index", "finish_reason", "usage", "completion_tokens", "type"]
+) | st.sampled_from(["prompt_tokens", "error", "code", "id", "prompt", "messages", "max_tokens", "n", "stop"])
+anything = st.recursive(
+    plain, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=4), max_leaves=12
+)
+objects = st.dictionaries(names, anything, max_size=5)
+choices = st.fixed_dictionaries({}, optional={"index": anything, "delta": objects | anything, "text": anything})
+chunks = st.fixed_dictionaries(
+    {}, optional={"choices": st.lists(choices | anything, max_size=3) | anything, "usage": objects, "id": anything}
+)
+
+
+@example([{"choices": [{"index": []}]}], {}, CHAT, False)
+@settings(max_examples=100, deadline=None)
+@given(st.lists(objects | chunks, max_size=4), objects, paths, st.booleans())
+def test_whatever_an_engine_or_a_client_says_is_no_fault_of_the_front(
+    said: list[Json], body: Json, path: bytes, later: bool
+) -> None:
+    stream = Stream(chat=path == CHAT)
+    if later:
+        stream.take(b'data: {"id": "x", "choices": [{"index": 0, "text": "a", "delta": {"role": "assistant"}}]}')
+        stream.resume()
+    for each in said:
+        stream.take(b"data: " + msgspec.json.encode(each))
+    continued(path, msgspec.json.encode(body), stream.seen())
+    continued(path, msgspec.json.encode(body), Seen("so far", 2))
+    assert stream.end().count(b"[DONE]") <= 1
 
 
 @given(st.lists(st.binary(min_size=1, max_size=30), max_size=6), st.integers(1, 7), st.booleans())
