@@ -58,6 +58,11 @@ if TYPE_CHECKING:
     help="Seconds of streamed prompts that a backend is given before their first tokens.",
 )
 @click.option(
+    "--carry",
+    type=FiniteRange(min=0),
+    help="Seconds after which what runs on a backend that left goes on upon another; without it, it ends there.",
+)
+@click.option(
     "--path",
     "paths",
     multiple=True,
@@ -79,6 +84,7 @@ def command(
     ttft: float,
     limit: int,
     ahead: float,
+    carry: float | None,
     paths: tuple[str, ...],
     service: str | None,
     namespace: str,
@@ -86,7 +92,8 @@ def command(
     """Route OpenAI-style requests by expected work, in an order in which the fewest are late.
 
     With --pods the backends are the ready pods of one or several clusters: replicas that come are used as soon as
-    they are ready, and those that go get nothing new from the moment their end is decided.
+    they are ready, and those that go get nothing new from the moment their end is decided. With --carry 2 their
+    requests go on elsewhere two seconds later, and those of a backend that dies at once; clients notice a pause.
 
     \b
     Example:
@@ -112,7 +119,7 @@ def command(
         raise InvalidInput("--path begins with /", remedy="Give --path /v1/ for an OpenAI-style service.")
     from dure.front.proxy import FrontSettings
 
-    settings = FrontSettings(ttft_s=ttft, limit=limit, ahead_s=ahead, paths=paths)
+    settings = FrontSettings(ttft_s=ttft, limit=limit, ahead_s=ahead, paths=paths, carry_s=carry)
     followed = (selector, namespace, pod_port, kubeconfigs) if selector else None
     asyncio.run(_serve(list(backends), followed, host, port, settings))
 

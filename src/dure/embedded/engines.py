@@ -13,8 +13,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from dure.embedded.words import Words, words_of
 from dure.front.choose import Work, prompt_tokens, work_of
-from dure.front.proxy import Front, FrontSettings, Request, read_request
+from dure.front.events import chunk
+from dure.front.proxy import Front, FrontSettings
+from dure.front.request import Request, read_request
 
 HOST = "127.0.0.1"
 LARGEST_BODY = 1 << 20
@@ -56,7 +59,8 @@ class Shown(msgspec.Struct, frozen=True):
 class Engine:
     """One replica: a plain HTTP server that works off its queue.
 
-    It sleeps and wakes as vLLM does with `--enable-sleep-mode`: asleep it refuses to compute, still shows its metrics
+    Streams are computed side by side after their prompts, a token after the other, and end when their client goes. It
+    sleeps and wakes as vLLM does with `--enable-sleep-mode`: asleep it refuses to compute, still shows its metrics
     and health, and takes `wake_s` to come back; a sleep waits for what is inside, or ends it (`mode=abort`).
     """
 
@@ -68,9 +72,10 @@ class Engine:
         self._switch = asyncio.Lock()
         self._server: asyncio.Server | None = None
         self._inside: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
         self.asleep = False
-        self.answered = 0
-        self.tokens = 0
+        self.answered = self.ended = 0
+        self.tokens = self.generated = 0
         self.url = ""
 
     async def start(self) -> None:
@@ -82,18 +87,79 @@ class Engine:
             self._server.close()
             await self._server.wait_closed()
 
+    def kill(self) -> None:
+        """End as a process does that is killed: every connection is lost, and nobody listens."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._inside:
+            task.cancel()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    @property
+    def inside(self) -> int:
+        """Requests that it has not ended."""
+        return len(self._inside)
+
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
         try:
             request = await read_request(reader, LARGEST_BODY)
-            if request is not None and not isinstance(request, str):
-                status, body = await self._answer(request)
-                head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-                writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
-                await writer.drain()
+            if request is None or isinstance(request, str):
+                return
+            words = words_of(request.path, request.body)
+            if request.method == b"POST" and words is not None and words.stream and not self.asleep:
+                await self._stream(words, prompt_tokens(request.body), reader, writer)
+                return
+            status, body = await self._answer(request, words)
+            head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+            writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            # The client went away; there is nobody to tell.
+            pass
         finally:
+            self._writers.discard(writer)
             writer.close()
 
-    async def _answer(self, request: Request) -> tuple[str, bytes]:
+    async def _stream(
+        self, words: Words, tokens: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        task = asyncio.create_task(self._speak(words, tokens, writer))
+        gone = asyncio.create_task(reader.read(1))
+        self._inside.add(task)
+        try:
+            await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and gone.done():
+                task.cancel()
+                await asyncio.wait([task])
+            elif task.cancelled():
+                # Somebody put the engine to sleep: told as vLLM does.
+                writer.write(chunk(words.piece("", "abort")) + chunk(words.end()) + chunk(b""))
+        finally:
+            gone.cancel()
+            self._inside.discard(task)
+        if task.cancelled():
+            self.ended += 1
+            return
+        task.result()
+        self.answered, self.tokens = self.answered + 1, self.tokens + tokens
+        await writer.drain()
+
+    async def _speak(self, words: Words, tokens: int, writer: asyncio.StreamWriter) -> None:
+        async with self._turn:
+            await asyncio.sleep(work_of(tokens, 0.0, self._work))
+        writer.write(chunk(words.opening()) if words.chat else b"")
+        for text in words:
+            await asyncio.sleep(self._work.decode_s)
+            self.generated += 1
+            writer.write(chunk(words.piece(text, None)))
+            await writer.drain()
+        last = (words.piece("", words.reason), words.usage(tokens), words.end(), b"")
+        writer.write(b"".join(map(chunk, last)))
+
+    async def _answer(self, request: Request, words: Words | None) -> tuple[str, bytes]:
         path, _, query = request.path.partition(b"?")
         match request.method, path:
             case b"GET", b"/is_sleeping":
@@ -110,9 +176,9 @@ class Engine:
                 return OK, b""
         if self.asleep:
             return AWAY, b'{"error": "the engine is asleep"}'
-        return await self._compute(prompt_tokens(request.body))
+        return await self._compute(prompt_tokens(request.body), words)
 
-    async def _compute(self, tokens: int) -> tuple[str, bytes]:
+    async def _compute(self, tokens: int, words: Words | None) -> tuple[str, bytes]:
         task = asyncio.create_task(self._work_off(tokens))
         self._inside.add(task)
         try:
@@ -123,7 +189,8 @@ class Engine:
         if task.cancelled():
             return AWAY, b'{"error": "the request was ended"}'
         self.answered, self.tokens = self.answered + 1, self.tokens + tokens
-        return OK, b'{"choices": [{"text": "an answer"}]}'
+        self.generated += int(OUTPUT)
+        return OK, b'{"choices": [{"text": "an answer"}]}' if words is None else words.whole(tokens)
 
     async def _work_off(self, tokens: int) -> None:
         async with self._turn:
@@ -153,7 +220,7 @@ class Engine:
             "num_requests_waiting": len(self._inside) - running,
             "request_success_total": self.answered,
             "prompt_tokens_total": self.tokens,
-            "generation_tokens_total": self.answered * int(OUTPUT),
+            "generation_tokens_total": self.generated,
         }
         return "".join(f"vllm:{name} {value}\n" for name, value in shown.items()).encode()
 

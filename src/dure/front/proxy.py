@@ -2,8 +2,8 @@
 
 Started by `dure front`. One request per client connection turn, streamed answers pass through as they come. A
 backend that refuses a connection is skipped for a while and the request goes to another one; a request whose answer
-has begun is never sent twice. Everything is bounded: header size, body size, waiting requests, prompts that a backend
-has not begun to answer.
+has begun is never sent twice, unless it may be carried over (`carrier`). Everything is bounded: header size, body
+size, waiting requests, prompts that a backend has not begun to answer.
 """
 
 from __future__ import annotations
@@ -12,21 +12,26 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 import msgspec
+import structlog
 
+from dure.front.carrier import Carrier
 from dure.front.choose import Backend, Lanes, Pace, Waiting, Work, next_waiting, pick, prompt_tokens, work_of
+from dure.front.leg import Asked, Leg
 from dure.front.pulse import Answer, Counts
+from dure.front.request import Request, read_request
 
 MAX_HEADER = 64 * 1024
 _STREAM = re.compile(rb'"stream"\s*:\s*true')
-HOP = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect"}
+
+_log = structlog.get_logger("dure.front")
 
 
 class FrontSettings(msgspec.Struct, frozen=True):
     """`limit` requests run at once on a backend, of which prompts for `ahead_s` may be without a first token; `queue`
-    may wait here, `patience_s` when there is none to ask. Only requests below `paths` pass, where some are named."""
+    may wait here, `patience_s` when there is none to ask. Only requests below `paths` pass, where some are named.
+    What is on a backend `carry_s` after it left goes on upon another; None leaves it where it is."""
 
     ttft_s: float = 2.0
     limit: int = 64
@@ -38,24 +43,7 @@ class FrontSettings(msgspec.Struct, frozen=True):
     patience_s: float = 10.0
     work: Work = Work()
     paths: tuple[str, ...] = ()
-
-
-class Request(msgspec.Struct):
-    """One parsed client request."""
-
-    method: bytes
-    path: bytes
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """What a request should take of a backend, and its prompt of that; whether its first token will be seen."""
-
-    work_s: float
-    prompt_s: float
-    tokens: int
-    streams: bool
+    carry_s: float | None = None
 
 
 class Front:
@@ -69,6 +57,12 @@ class Front:
         self.resting: dict[str, float] = {}
         self.number = 0
         self.served = self.refused = 0
+        # Backends that left, with what will carry over what they have; None once that is due.
+        self.leaving: dict[str, asyncio.TimerHandle | None] = {}
+        self.legs: set[Leg] = set()
+        self.line: list[tuple[Asked, asyncio.Future[Backend | None]]] = []
+        self.carried = 0
+        self.kept: dict[str, int] = {}
         self.counts = Counts()
         self.pace = Pace()
         self.server: asyncio.Server | None = None
@@ -92,6 +86,7 @@ class Front:
         for backend in self.backends:
             if backend.url == url:
                 backend.draining = True
+        self._notice()
 
     def follow(self, urls: list[str]) -> None:
         """These are the backends from now on; who is not among them ends what it has and gets nothing new."""
@@ -103,8 +98,38 @@ class Front:
         for backend in self.backends:
             backend.draining = backend.url not in urls
         self.backends = [backend for backend in self.backends if backend.active or not backend.draining]
-        self._call()
+        self._notice()
+        self.call()
         self._doubt()
+
+    def _notice(self) -> None:
+        """Begin to count for those who have left, and forget who came back or is gone."""
+        if self.settings.carry_s is None:
+            return
+        left = {backend.url for backend in self.backends if backend.draining}
+        for url in [each for each in self.leaving if each not in left]:
+            timer = self.leaving.pop(url)
+            if timer is not None:
+                timer.cancel()
+        loop = asyncio.get_running_loop()
+        for url in left - self.leaving.keys():
+            self.leaving[url] = loop.call_later(self.settings.carry_s, self._due, url)
+        self._carry_over()
+
+    def _due(self, url: str) -> None:
+        self.leaving[url] = None
+        inside = sum(leg.backend.url == url for leg in self.legs)
+        if inside:
+            _log.info("requests are carried over from a backend that left", backend=url, requests=inside)
+        self._carry_over()
+
+    def _carry_over(self) -> None:
+        """Ask everything that is due to go on elsewhere; where nobody else is, it stays."""
+        if not self._open():
+            return
+        for leg in self.legs:
+            if leg.backend.draining and self.leaving.get(leg.backend.url, leg) is None:
+                leg.cut.set()
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -144,31 +169,36 @@ class Front:
             "waiting": len(self.waiting),
             "waiting_tokens": sum(entry.tokens for entry in self.waiting),
             "running": sum(backend.active for backend in self.backends),
+            "carried": self.carried,
+            "kept": dict(sorted(self.kept.items())),
             "counts": self.counts,
             "backends": backends,
         }
         return msgspec.json.encode(state).decode()
 
     async def _forward(self, request: Request, writer: asyncio.StreamWriter) -> None:
-        asked = self._asked(request.body)
+        asked = self.asked(request.body)
         self.counts.asked += 1
         self.counts.prompt_tokens += asked.tokens
         give_up_s = self.clock() + self.settings.patience_s
         while (backend := await self._turn(asked, give_up_s)) is not None:
-            prompt = _Prompt(self, backend, asked)
-            try:
-                begun = await self._relay(backend, request, writer, prompt)
-            finally:
-                prompt.over()
-                self._done(backend, asked.work_s)
+            leg = Leg(self, backend, asked)
+            if self.settings.carry_s is not None:
+                begun = await Carrier(self, request, writer).run(leg)
+            else:
+                try:
+                    begun = await self._relay(leg, request, writer)
+                finally:
+                    leg.close()
+                if not begun:
+                    self.rest(backend)
             if begun:
                 self.served += 1
                 return
-            self._rest(backend)
         self.refused += 1
         await _answer(writer, 503, "no backend can take this request now")
 
-    def _asked(self, body: bytes) -> Asked:
+    def asked(self, body: bytes) -> Asked:
         work, tokens = self.settings.work, prompt_tokens(body)
         whole_s = work_of(tokens, self.settings.mean_output, work)
         return Asked(whole_s, work.prefill_s * tokens + work.request_s, tokens, bool(_STREAM.search(body)))
@@ -193,6 +223,37 @@ class Front:
         finally:
             timer.cancel()
 
+    async def next_turn(self, asked: Asked, *, patient: bool) -> Backend | None:
+        """A backend for what was cut elsewhere, before all who wait; None when nobody comes, if not `patient`."""
+        backend = pick(self._open(), self.settings.ahead_s)
+        if backend is not None:
+            self._take(backend, asked)
+            return backend
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[Backend | None] = loop.create_future()
+        self.line.append((asked, turn))
+
+        def doubt() -> None:
+            if turn.done():
+                return
+            if self._open():
+                loop.call_later(self.settings.patience_s, doubt)
+            else:
+                turn.set_result(None)
+
+        if not patient:
+            loop.call_later(self.settings.patience_s, doubt)
+        try:
+            return await asyncio.shield(turn)
+        except asyncio.CancelledError:
+            if turn.done() and (given := turn.result()) is not None:
+                Leg(self, given, asked).close()
+            raise
+        finally:
+            self.line = [entry for entry in self.line if entry[1] is not turn]
+            if not turn.done():
+                turn.cancel()
+
     def _give_up(self, entry: Waiting) -> None:
         """Nobody to ask until now. Who only waits for room among those that are there goes on waiting."""
         turn = self.turns.get(entry.number)
@@ -201,10 +262,15 @@ class Front:
             del self.turns[entry.number]
             turn.set_result(None)
 
-    def _rest(self, backend: Backend) -> None:
+    def rest(self, backend: Backend) -> None:
+        """It failed, and is left alone for a while."""
         self.resting[backend.url] = self.clock() + self.settings.rest_s
-        asyncio.get_running_loop().call_later(self.settings.rest_s, self._call)
+        asyncio.get_running_loop().call_later(self.settings.rest_s, self._rested)
         self._doubt()
+
+    def _rested(self) -> None:
+        self.call()
+        self._carry_over()
 
     def _doubt(self) -> None:
         """With nobody left to ask, the patience of all who wait begins to run."""
@@ -221,13 +287,22 @@ class Front:
         backend.work_s += taken.work_s
         backend.prompts_s += taken.prompt_s if taken.streams else 0.0
 
-    def _done(self, backend: Backend, cost: float) -> None:
+    def done(self, backend: Backend, cost: float) -> None:
+        """Something that was taken has ended there."""
         backend.active -= 1
         backend.work_s = max(0.0, backend.work_s - cost)
-        self._call()
+        self.call()
 
-    def _call(self) -> None:
-        """Turns for those who wait, as far as there is room."""
+    def call(self) -> None:
+        """Turns for those who wait, as far as there is room; first for what was cut in the middle."""
+        while self.line:
+            free = pick(self._open(), self.settings.ahead_s)
+            if free is None:
+                return
+            asked, next_turn = self.line.pop(0)
+            if not next_turn.done():
+                self._take(free, asked)
+                next_turn.set_result(free)
         while self.waiting:
             there = self._open()
             free = pick(there, self.settings.ahead_s)
@@ -242,90 +317,25 @@ class Front:
                 self._take(free, entry)
                 turn.set_result(free)
 
-    async def _relay(self, backend: Backend, request: Request, writer: asyncio.StreamWriter, prompt: _Prompt) -> bool:
+    async def _relay(self, leg: Leg, request: Request, writer: asyncio.StreamWriter) -> bool:
         """Send to one backend and copy its answer; False when nothing was answered yet."""
-        parts = urlsplit(backend.url)
-        try:
-            up_reader, up_writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
-        except OSError:
-            return False
         begun, answer = False, Answer()
         try:
-            up_writer.write(encode_request(request, parts.netloc))
-            await up_writer.drain()
-            while chunk := await up_reader.read(65536):
+            if not await leg.send(request):
+                return False
+            while chunk := await leg.reader.read(65536):
                 begun = True
                 answer.see(chunk)
                 if answer.streams:
-                    prompt.answered()
+                    leg.prompt.answered()
                 writer.write(chunk)
                 await writer.drain()
         except ConnectionError:
             return begun
         finally:
-            up_writer.close()
             self.counts.answered += int(begun)
             self.counts.output_tokens += answer.tokens
         return begun
-
-
-class _Prompt:
-    """A prompt on a backend until its first token, which makes room for the next.
-
-    Only a stream shows when that is; of another answer nothing is seen before its end, so it holds nobody back.
-    """
-
-    def __init__(self, front: Front, backend: Backend, asked: Asked) -> None:
-        self._front, self._backend = front, backend
-        self._own_s = asked.prompt_s if asked.streams else 0.0
-        # Those before it and its own: what its first token is expected to take.
-        self._expected_s, self._sent_s = backend.prompts_s, front.clock()
-        self._here = asked.streams
-
-    def answered(self) -> None:
-        """Its first token has come."""
-        if self._here:
-            self._front.pace.learn(self._expected_s, self._front.clock() - self._sent_s)
-            self.over()
-
-    def over(self) -> None:
-        if self._here:
-            self._here = False
-            self._backend.prompts_s = max(0.0, self._backend.prompts_s - self._own_s)
-            self._front._call()
-
-
-async def read_request(reader: asyncio.StreamReader, body_bytes: int) -> Request | str | None:
-    """One request; None when the client said nothing, a sentence when it is malformed."""
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except asyncio.LimitOverrunError:
-        return "request header is too large"
-    except asyncio.IncompleteReadError:
-        return None
-    first, *lines = head[:-4].split(b"\r\n")
-    parts = first.split(b" ")
-    if len(parts) != 3:
-        return "not an HTTP request line"
-    headers = [(name.strip(), value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
-    fields = {name.lower(): value for name, value in headers}
-    if b"transfer-encoding" in fields:
-        return "send a Content-Length; chunked request bodies are not taken"
-    length = fields.get(b"content-length", b"0")
-    if not length.isdigit() or int(length) > body_bytes:
-        return f"Content-Length must be a number up to {body_bytes}"
-    body = await reader.readexactly(int(length))
-    return Request(parts[0], parts[1], headers, body)
-
-
-def encode_request(request: Request, host: str) -> bytes:
-    """The request for a backend: own Host, one turn, hop-by-hop headers left out."""
-    lines = [b" ".join((request.method, request.path, b"HTTP/1.1")), b"Host: " + host.encode()]
-    for name, value in request.headers:
-        if name.lower() not in HOP and name.lower() != b"host":
-            lines.append(name + b": " + value)
-    lines.append(b"Connection: close")
-    return b"\r\n".join(lines) + b"\r\n\r\n" + request.body
 
 
 async def _answer(writer: asyncio.StreamWriter, status: int, text: str) -> None:

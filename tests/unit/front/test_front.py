@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from dure.front.choose import Backend, Lanes, Pace, Waiting, in_time, next_waiting, pick
 from dure.front.gateway import render
-from dure.front.proxy import Front, FrontSettings, read_request
+from dure.front.proxy import Front, FrontSettings
+from dure.front.request import read_request
 
 Handler = Callable[[bytes], Awaitable[bytes]]
 
