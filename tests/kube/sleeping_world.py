@@ -191,7 +191,7 @@ class Modelled:
             self.wrong.append(f"{name}: {error!r}")
 
     async def _open(self, name: str) -> None:
-        front = Front([], FrontSettings(paths=("/v1/",)))
+        front = Front([], FrontSettings(paths=("/v1/",), carry_s=1.0))
         found: list[Endpoints] = []
 
         def changed() -> None:
