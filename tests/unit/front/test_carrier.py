@@ -16,12 +16,12 @@ from dure.embedded.words import words_of
 from dure.front.choose import Work
 from dure.front.events import chunk
 from dure.front.proxy import Front, FrontSettings
-from dure.front.request import Request, read_request
+from dure.front.request import Request
+from tests.unit.front.scripted import scripted
 
 Json = dict[str, Any]
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 TOKEN_S = 0.004
-Script = Callable[[Request, asyncio.StreamWriter], Any]
 SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 
@@ -58,24 +58,6 @@ async def engines(count: int = 2, work: Work | None = None) -> AsyncIterator[lis
         for engine in made:
             engine.kill()
             await engine.stop()
-
-
-@asynccontextmanager
-async def scripted(script: Script) -> AsyncIterator[str]:
-    """An engine that does exactly this."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await read_request(reader, 1 << 20)
-        if isinstance(request, Request):
-            await script(request, writer)
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        await server.wait_closed()
 
 
 @asynccontextmanager

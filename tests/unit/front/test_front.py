@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import httpx
 import pytest
@@ -15,29 +15,21 @@ from hypothesis import strategies as st
 from dure.front.choose import Backend, Lanes, Pace, Waiting, in_time, next_waiting, pick
 from dure.front.gateway import render
 from dure.front.proxy import Front, FrontSettings
-from dure.front.request import read_request
+from dure.front.request import Request, read_request
+from tests.unit.front.scripted import scripted
 
 Handler = Callable[[bytes], Awaitable[bytes]]
 
 
-@asynccontextmanager
-async def backend(handler: Handler) -> AsyncIterator[str]:
+def backend(handler: Handler) -> AbstractAsyncContextManager[str]:
     """A tiny OpenAI-style backend on loopback."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await read_request(reader, 1 << 20)
-        if request is not None and not isinstance(request, str):
-            body = await handler(request.body)
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
-            await writer.drain()
-        writer.close()
+    async def script(request: Request, writer: asyncio.StreamWriter) -> None:
+        body = await handler(request.body)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body)
+        await writer.drain()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        await server.wait_closed()
+    return scripted(script)
 
 
 @asynccontextmanager
